@@ -1,0 +1,1 @@
+"""Wireroom: the dashboard, the dispatch engine and everything that they share."""

@@ -1,0 +1,16 @@
+"""The commands of `wireroom`, one module per family; `COMMANDS` is the list of them.
+
+To add one, write a click command and name it here. A command is imported only when it is used (or
+by `wireroom --help`), so that a worker does not pay for what the account commands need.
+"""
+
+COMMANDS = {
+    "up": "dashboard.commands.serve:up",
+    "web": "dashboard.commands.web:web",
+    "worker": "dashboard.commands.serve:worker",
+    "scheduler": "dashboard.commands.serve:scheduler",
+    "sandbox": "dashboard.commands.serve:sandbox",
+    "migrate": "dashboard.commands.migrate:migrate",
+    "doctor": "dashboard.commands.doctor:doctor",
+}
+"""Command name → where it is, in the order of `wireroom --help`."""
