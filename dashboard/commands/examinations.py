@@ -3,6 +3,7 @@
 Each yields findings and changes nothing; messages never hold a secret.
 """
 
+import contextlib
 import importlib
 import os
 import smtplib
@@ -115,14 +116,17 @@ def _database_facts(connection: psycopg.Connection[tuple[str, ...]]) -> Iterator
     ).fetchall():
         mend = "Install PostgreSQL's contrib package on the server."
         yield _error("DATABASE_URL", "The extension pg_trgm, which search needs, is missing.", mend)
-    try:
-        found = {row[0] for row in connection.execute("SELECT version_num FROM alembic_version")}
-    except psycopg.errors.UndefinedTable:
-        found = set()
-    if found == migrate.newest():
-        yield _ok("migrations", "The tables are of this version.")
-    else:
-        yield _error("migrations", "The tables are not of this version.", "Run: wireroom migrate")
+
+
+def _migrations(settings: Settings) -> Iterator[Finding]:
+    with contextlib.suppress(psycopg.Error):  # then `_database` has said so
+        if not settings.database_url:
+            return
+        if migrate.is_current(settings.database_url):
+            yield _ok("migrations", "The tables are of this version.")
+        else:
+            text = "The tables are not of this version."
+            yield _error("migrations", text, "Run: wireroom migrate")
 
 
 def _redis(settings: Settings) -> Iterator[Finding]:
@@ -264,6 +268,7 @@ _EXAMINATIONS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
     _data_dir,
     _secret_key,
     _database,
+    _migrations,
     _redis,
     _base_url,
     _smtp,

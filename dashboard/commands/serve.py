@@ -49,16 +49,16 @@ def worker(queues: tuple[str, ...]) -> None:
 
     One queue per process is the safe rule in production. SIGTERM lets running calls end.
     """
-    importlib.import_module("jobs.worker").main(list(queues))
+    sys.exit(importlib.import_module("jobs.worker").main(list(queues)))
 
 
 @click.command()
 def scheduler() -> None:
     """Queue the periodic tasks when they are due. Two may run at once."""
-    importlib.import_module("jobs.schedule").main()
+    sys.exit(importlib.import_module("jobs.schedule").main())
 
 
 @click.command()
 def sandbox() -> None:
     """Run the stand-ins for a mail server and for Twilio (development)."""
-    importlib.import_module("dashboard.providers.sandbox_server").main()
+    sys.exit(importlib.import_module("dashboard.providers.sandbox_server").main())

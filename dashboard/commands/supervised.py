@@ -93,11 +93,11 @@ def _workers(environment: Mapping[str, str], settings: Settings, count: int) -> 
 
 
 def answers(port: int) -> bool:
-    """Return whether the web process on that loopback port says that it is up."""
+    """Return whether the web process on that loopback port serves (it may lack its database)."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", "/healthz")
-        return connection.getresponse().status == http.client.OK
+        return connection.getresponse().status < http.client.INTERNAL_SERVER_ERROR
     except (OSError, http.client.HTTPException):
         return False
     finally:

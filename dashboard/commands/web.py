@@ -31,5 +31,6 @@ def web(host: str, port: int, *, processes: int, threads: int) -> None:
         respawn_failed_workers=True,
         workers_kill_timeout=int(WEB_GRACE_SECONDS),
         log_access=False,
-        log_level=LogLevels.warning,
+        # At warning it advises against more threads than cores, which here wait for PostgreSQL.
+        log_level=LogLevels.error,
     ).serve()
