@@ -67,7 +67,8 @@ class Supervisor:
         before = {number: signal.getsignal(number) for number in (*_STOP_SIGNALS, signal.SIGCHLD)}
         woken = signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         for number in _STOP_SIGNALS:
-            if before[number] is not signal.SIG_IGN:  # nohup: a closed terminal is no reason
+            # Under nohup a closed terminal is no reason; but a shell's "&" ignores SIGINT, we not.
+            if number != signal.SIGHUP or before[number] is not signal.SIG_IGN:
                 signal.signal(number, self._note_stop)
         signal.signal(signal.SIGCHLD, lambda *_: None)  # only has to wake the loop up
         try:

@@ -194,3 +194,23 @@ def test_the_data_directory_is_made_passable_whatever_the_umask(open_folder: Pat
     assert run.finish() == 1
     assert (open_folder / "var").stat().st_mode & 0o777 == 0o755
     assert (open_folder / "var" / "postgres" / "data" / "PG_VERSION").exists()
+
+
+def test_sigint_stops_it_in_the_background_too_and_nohup_survives_a_closed_terminal(
+    small_up: Start,
+) -> None:
+    ignored = (signal.SIGINT, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in ignored}
+    try:
+        run = small_up()  # inherits what is ignored, as after "nohup … &"
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    run.wait_for("Press Ctrl-C")
+    run.process.send_signal(signal.SIGHUP)
+    time.sleep(0.5)
+    assert run.process.poll() is None
+
+    run.process.send_signal(signal.SIGINT)
+
+    assert run.finish() == 0
