@@ -1,0 +1,267 @@
+"""Claims: a worker takes dispatches, and marks the hand-over right before the provider is called.
+
+Both are one short transaction for many rows. Nothing here commits or calls a provider.
+"""
+
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Subquery,
+    and_,
+    case,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.orm import aliased, contains_eager
+
+from dashboard.database import AnySession, new_id
+from dashboard.dispatch.decisions import decide
+from dashboard.dispatch.facts import Evidence
+from dashboard.dispatch.models import (
+    Attempt,
+    Dispatch,
+    EmailContent,
+    RoutePause,
+    SmsContent,
+    Transition,
+)
+from dashboard.dispatch.states import WAITING, Channel, Hold, NextStep, State, Trigger
+from dashboard.dispatch.transitions import Change, Locked, facts_of, write
+
+CANDIDATES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claimed dispatch, as its worker carries it: detached, with its content."""
+
+    dispatch: Dispatch
+    attempt_id: uuid.UUID
+    number: int
+    route: str
+    idempotency: str
+
+
+@dataclass(frozen=True, slots=True)
+class Taker:
+    """Who claims, from which queue, and by which route each channel goes out.
+
+    Attributes:
+        own: the dispatches that the job at hand names.
+        siblings: whether others of the queue may come along into free slots.
+    """
+
+    worker: str
+    queue: str
+    routes: Mapping[Channel, str]
+    own: Collection[uuid.UUID] = field(default_factory=tuple)
+    siblings: bool = True
+
+
+def claimable(now: ColumnElement[datetime]) -> ColumnElement[bool]:
+    """Return the condition under which a row may be claimed; `is_claimable` says the same."""
+    return and_(
+        Dispatch.state.in_(sorted(WAITING)),
+        Dispatch.due_at <= now,
+        or_(Dispatch.expires_at.is_(None), Dispatch.expires_at > now),
+        Dispatch.next_step == NextStep.SEND,
+        Dispatch.hold == Hold.NONE,
+        Dispatch.replaced_by_id.is_(None),
+    )
+
+
+def route_is_open(route: str) -> ColumnElement[bool]:
+    """Return the condition that a route takes this row: it is not paused, or this is its trial."""
+    return ~(
+        select(RoutePause.route)
+        .where(
+            RoutePause.route == route,
+            or_(RoutePause.resumed_at.is_(None), RoutePause.trial_id != Dispatch.id),
+        )
+        .exists()
+    )
+
+
+def claim(session: AnySession, taker: Taker, limit: int) -> list[Claim]:
+    """Take up to `limit` dispatches: the taker's own first, then siblings of its queue.
+
+    What others hold is skipped. Siblings share fairly between sources; a row whose worker was lost
+    is only taken as the taker's own. Four statements, whatever the number; does not commit.
+    """
+    taken = [
+        _take(row, taker, now) for row, now in session.execute(_candidates(taker, limit))
+    ]
+    if taken:
+        session.flush()
+        made = insert(Attempt).values([attempt for _, attempt, _ in taken]).cte("made")
+        history = insert(Transition).values([line for _, _, line in taken])
+        session.execute(history.add_cte(made))
+    return [one for one, _, _ in taken]
+
+
+def _candidates(taker: Taker, limit: int) -> Select[Dispatch, datetime]:
+    now = func.statement_timestamp()
+    ranked = _ranked_siblings(taker, limit) if taker.siblings else None
+    is_own = Dispatch.id.in_(list(taker.own))
+    wanted = is_own if ranked is None else or_(is_own, Dispatch.id.in_(select(ranked.c.id)))
+    first = case((is_own, 0), else_=1)
+    return (
+        select(Dispatch, func.clock_timestamp())
+        .outerjoin(EmailContent, EmailContent.dispatch_id == Dispatch.id)
+        .outerjoin(SmsContent, SmsContent.dispatch_id == Dispatch.id)
+        .options(contains_eager(Dispatch.email), contains_eager(Dispatch.sms))
+        .where(
+            wanted,
+            claimable(now),
+            or_(
+                *(
+                    and_(Dispatch.channel == channel, route_is_open(route))
+                    for channel, route in taker.routes.items()
+                )
+            ),
+        )
+        .order_by(first, Dispatch.due_at, Dispatch.id)
+        .limit(limit)
+        .with_for_update(of=Dispatch, skip_locked=True)
+        .execution_options(populate_existing=True)
+    )
+
+
+def _ranked_siblings(taker: Taker, limit: int) -> Subquery:
+    """Return the ids that come next on a queue, sources taking turns."""
+    sibling = aliased(Dispatch)
+    oldest = (
+        select(sibling.id, sibling.source_id, sibling.due_at)
+        .where(
+            sibling.queue == taker.queue,
+            sibling.state.in_(sorted(WAITING)),
+            sibling.due_at <= func.statement_timestamp(),
+            sibling.next_step == NextStep.SEND,
+            sibling.hold == Hold.NONE,
+            sibling.losses == 0,
+        )
+        .order_by(sibling.due_at)
+        .limit(limit * CANDIDATES * 4)
+        .subquery()
+    )
+    turn = (
+        func.row_number()
+        .over(partition_by=oldest.c.source_id, order_by=(oldest.c.due_at, oldest.c.id))
+        .label("turn")
+    )
+    turns = select(oldest.c.id, oldest.c.due_at, turn).subquery()
+    return (
+        select(turns.c.id)
+        .order_by(turns.c.turn, turns.c.due_at)
+        .limit(limit * CANDIDATES)
+        .subquery()
+    )
+
+
+def _take(
+    row: Dispatch, taker: Taker, now: datetime
+) -> tuple[Claim, dict[str, object], dict[str, object]]:
+    """Move one locked row to `sending`; return the claim, its attempt's and history's columns."""
+    number = row.attempts + 1
+    key = row.idempotency if row.maybe_sent and row.idempotency else f"{row.id}.{number}"
+    change = Change(
+        Trigger.CLAIM,
+        actor=f"worker:{taker.worker}",
+        about=number,
+        values={
+            "attempts": number,
+            "started_at": now,
+            "finished_at": None,
+            "worker": taker.worker,
+            "provider": taker.routes[row.channel],
+            "idempotency": key,
+        },
+    )
+    published_at = row.published_at if row.id in taker.own else None
+    locked = Locked(row, [], now)
+    history = write(locked, change, decide(row.state, Trigger.CLAIM, facts_of(locked, change)))
+    if history is None:
+        raise RuntimeError(f"Dispatch {row.id} was selected as claimable, but the rules say no.")
+    attempt_id = new_id()
+    attempt: dict[str, object] = {
+        "id": attempt_id,
+        "dispatch_id": row.id,
+        "number": number,
+        "worker": taker.worker,
+        "queue": taker.queue,
+        "claimed_at": now,
+        "published_at": published_at,
+        "route": taker.routes[row.channel],
+        "idempotency": key,
+        "evidence": int(Evidence.NONE),
+        "provider_message_id": "",
+        "code": "",
+        "detail": "",
+        "look_ups": 0,
+        "lost": False,
+        "no_report": False,
+    }
+    return (
+        Claim(row, attempt_id, number, taker.routes[row.channel], key),
+        attempt,
+        _columns(history),
+    )
+
+
+def _columns(history: Transition) -> dict[str, object]:
+    return {
+        "id": new_id(),
+        "dispatch_id": history.dispatch_id,
+        "state_from": history.state_from,
+        "state_to": history.state_to,
+        "trigger": history.trigger,
+        "at": history.at,
+        "actor": history.actor,
+        "attempt": history.attempt,
+        "note": history.note,
+        "repeats": 0,
+    }
+
+
+def mark(session: AnySession, claims: Sequence[Claim]) -> set[uuid.UUID]:
+    """Mark the hand-over of attempts that may still go out; return the ids of those attempts.
+
+    One statement. It locks the dispatches, so that nobody takes a row over between the look and the
+    mark; `may_hand_over` says the same as its condition. Does not commit: call no provider before.
+    """
+    held = (
+        select(Dispatch.id, Dispatch.attempts)
+        .where(
+            Dispatch.id.in_([one.dispatch.id for one in claims]),
+            Dispatch.state == State.SENDING,
+            Dispatch.cancel_noted_by == "",
+            Dispatch.proven.is_(False),
+        )
+        .order_by(Dispatch.id)
+        .with_for_update()
+        .cte("held")
+    )
+    marked = (
+        update(Attempt)
+        .where(
+            Attempt.id.in_([one.attempt_id for one in claims]),
+            Attempt.dispatch_id == held.c.id,
+            Attempt.number == held.c.attempts,
+            Attempt.finished_at.is_(None),
+        )
+        .values(
+            handed_over_at=func.clock_timestamp(),
+            evidence=func.greatest(Attempt.evidence, int(Evidence.HANDED_OVER)),
+        )
+        .returning(Attempt.id)
+        .execution_options(synchronize_session=False)
+    )
+    return set(session.execute(marked).scalars())

@@ -1,0 +1,51 @@
+"""Turns a claimed dispatch into the message that its provider sends."""
+
+from collections.abc import Sequence
+
+from dashboard.dispatch.addresses import ascii_address
+from dashboard.dispatch.models import Dispatch
+from dashboard.dispatch.states import Channel
+from dashboard.providers.base import Email, File, Sms
+
+
+class ContentMissing(Exception):
+    """The dispatch's content is gone, so it cannot be sent again as it was."""
+
+
+def render(row: Dispatch, files: Sequence[File] = ()) -> Email | Sms:
+    """Return the stored message of a dispatch.
+
+    Raises:
+        ContentMissing: when its content was deleted by the retention.
+    """
+    return _email(row, files) if row.channel is Channel.EMAIL else _sms(row)
+
+
+def _email(row: Dispatch, files: Sequence[File]) -> Email:
+    if row.email is None:
+        raise ContentMissing("Its content was deleted when its retention ended; ask for a new one.")
+    content = row.email
+    return Email(
+        recipient=ascii_address(row.recipient),
+        sender=row.sender,
+        subject=content.subject,
+        text=content.text,
+        html=content.html,
+        to=tuple(content.to),
+        cc=tuple(content.cc),
+        reply_to=tuple(content.reply_to),
+        headers=content.headers,
+        message_id=content.message_id,
+        files=tuple(files),
+    )
+
+
+def _sms(row: Dispatch) -> Sms:
+    if row.sms is None:
+        raise ContentMissing("Its content was deleted when its retention ended; ask for a new one.")
+    return Sms(
+        recipient=row.recipient,
+        body=row.sms.body,
+        sender=row.sender,
+        media_urls=tuple(row.sms.media_urls),
+    )

@@ -1,0 +1,1 @@
+"""The queues: their names, the jobs on them, and the only writer to them."""

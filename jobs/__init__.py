@@ -1,0 +1,1 @@
+"""Entry points of RQ jobs and processes: load, call, report. The rules are in `dashboard`."""

@@ -1,0 +1,54 @@
+"""Builds the messages of claimed dispatches before the hand-over is marked.
+
+Whatever goes wrong here never reached a provider, so it is our own fault and says so.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dashboard.dispatch.attachments import AttachmentError
+
+from dashboard.database import db
+from dashboard.dispatch.claims import Claim
+from dashboard.dispatch.files import files_of
+from dashboard.dispatch.outcomes import Result
+from dashboard.dispatch.rendering import ContentMissing, render
+from dashboard.dispatch.states import Failure
+from dashboard.providers.base import Email, Outcome, OutcomeKind, Sms
+from dashboard.settings import Settings
+
+logger = logging.getLogger("wireroom.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A claim with the message that goes out for it."""
+
+    claim: Claim
+    message: Email | Sms
+
+
+def prepare(claimed: Sequence[Claim], settings: Settings) -> tuple[list[Prepared], list[Result]]:
+    """Return the messages that can go out, and the results of those that cannot be built."""
+    prepared, failed = [], []
+    for claim in claimed:
+        try:
+            files = files_of(db.session, claim.dispatch, settings)
+            prepared.append(Prepared(claim, render(claim.dispatch, files)))
+        except (AttachmentError, ContentMissing) as error:
+            failed.append(_failed(claim, Outcome(OutcomeKind.PERMANENT, detail=str(error))))
+        except OSError as error:
+            detail = f"{type(error).__name__}: {error.strerror or 'reading its files failed'}"
+            failed.append(_failed(claim, Outcome(OutcomeKind.TRANSIENT, detail=detail)))
+        except (ValueError, TypeError, KeyError) as error:
+            logger.exception("message not built", extra={"dispatch_id": claim.dispatch.id})
+            detail = f"{type(error).__name__}: {error}"
+            failed.append(_failed(claim, Outcome(OutcomeKind.PERMANENT, detail=detail)))
+    db.session.commit()
+    return prepared, failed
+
+
+def _failed(claim: Claim, outcome: Outcome) -> Result:
+    failure = Failure.BUG if outcome.kind is OutcomeKind.PERMANENT else Failure.NONE
+    return Result(claim.dispatch.id, claim.attempt_id, claim.number, claim.route, outcome, failure)

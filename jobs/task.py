@@ -1,0 +1,71 @@
+"""One run of a periodic task: its row in `task_run`, its result, its last success or failure."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import SQLAlchemyError
+
+from dashboard.database import database_now, db
+from dashboard.dispatch.repair.passes import Tally
+from dashboard.workers.models import TaskRun, TaskStatus
+from jobs.process import application
+
+logger = logging.getLogger("wireroom.task")
+
+
+@contextmanager
+def task_run(task: str) -> Iterator[Tally]:
+    """Run a task in an application context and write down when it ran and what came of it.
+
+    A task that fails is recorded as failed and raises on, so that RQ and Sentry see it as well.
+    """
+    with application().app_context():
+        run = TaskRun(task=task)
+        db.session.add(run)
+        db.session.commit()
+        run_id, tally = run.id, Tally()
+        try:
+            yield tally
+        except BaseException as error:
+            db.session.rollback()
+            _finish(run_id, tally, error=f"{type(error).__name__}: {error}"[:2000])
+            raise
+        _finish(run_id, tally)
+
+
+def _finish(run_id: object, tally: Tally, error: str = "") -> None:
+    try:
+        _write(run_id, tally, error)
+    except SQLAlchemyError:
+        db.session.rollback()
+        logger.exception("task run not recorded")
+
+
+def _write(run_id: object, tally: Tally, error: str) -> None:
+    run = db.session.get(TaskRun, run_id)
+    if run is None:
+        return
+    now = database_now(db.session)
+    run.finished_at = now
+    run.outcome = "failed" if error else ("left" if tally.left else "done")
+    run.found, run.repaired, run.skipped = tally.found, tally.repaired, tally.skipped
+    run.error = error
+    values = {"last_failure_at": now, "last_error": error} if error else {"last_success_at": now}
+    db.session.execute(
+        insert(TaskStatus)
+        .values(task=run.task, **values)
+        .on_conflict_do_update(index_elements=[TaskStatus.task], set_=values)
+    )
+    db.session.commit()
+    logger.info(
+        "task done",
+        extra={
+            "task": run.task,
+            "outcome": run.outcome,
+            "found": tally.found,
+            "repaired": tally.repaired,
+            "skipped": tally.skipped,
+        },
+    )
