@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from dashboard import logs
 from dashboard.queueing.connection import redis_connection
 from dashboard.queueing.scheduler import HardenedScheduler, nothing_to_tell
 from dashboard.queueing.timetable import timetable
@@ -38,4 +39,6 @@ def main(on_epoch_lost: Callable[[], None] = nothing_to_tell) -> None:
     # rq-scheduler reads crontab lines in the process's zone, and repeats them when clocks change.
     os.putenv("TZ", "UTC")
     time.tzset()
-    build_scheduler(current(), on_epoch_lost).run()
+    settings = current()
+    logs.configure(settings)
+    build_scheduler(settings, on_epoch_lost).run()
