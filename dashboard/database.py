@@ -4,15 +4,15 @@ Does not define tables: see the `models` module of each room.
 """
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 import uuid_utils.compat
 from flask_sqlalchemy import SQLAlchemy
-from sqlalchemy import DateTime, Enum, MetaData, func, select
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import ColumnElement, DateTime, Enum, MetaData, Uuid, any_, func, literal, select
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import DeclarativeBase, Session, registry, scoped_session
 from sqlalchemy.types import TypeEngine
 
@@ -62,6 +62,12 @@ def enum_column(values: type[StrEnum]) -> TypeEngine[Any]:
 def new_id() -> uuid.UUID:
     """Return a UUIDv7: sortable by time, made here (PostgreSQL has it only from 18 on)."""
     return uuid_utils.compat.uuid7()
+
+
+def is_one_of(column: Any, ids: Iterable[uuid.UUID]) -> ColumnElement[bool]:
+    """Return `column = ANY(ids)`: one parameter, so that the statement is compiled once."""
+    condition: ColumnElement[bool] = column == any_(literal(list(ids), ARRAY(Uuid())))
+    return condition
 
 
 def database_now(session: AnySession) -> datetime:

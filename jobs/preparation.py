@@ -7,9 +7,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboard.dispatch.attachments import AttachmentError
-
 from dashboard.database import db
+from dashboard.dispatch.attachments import AttachmentError
 from dashboard.dispatch.claims import Claim
 from dashboard.dispatch.files import files_of
 from dashboard.dispatch.outcomes import Result

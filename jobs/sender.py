@@ -18,7 +18,7 @@ from dashboard.dispatch.claims import Claim, Taker
 from dashboard.dispatch.outcomes import Result
 from dashboard.dispatch.states import Channel
 from dashboard.providers.base import Key, Outcome, OutcomeKind, Provider
-from dashboard.providers.registry import email_route, sms_route
+from dashboard.providers.registry import RouteInvalid, email_route, sms_route
 from dashboard.settings import Settings
 from jobs.preparation import Prepared, prepare
 from jobs.recorder import Recorder, in_transaction
@@ -47,10 +47,7 @@ class Sender:
         self.settings = settings
         self.stopping = False
         self._worker = worker
-        self._providers: dict[Channel, Provider] = {
-            Channel.EMAIL: email_route(settings),
-            Channel.SMS: sms_route(settings),
-        }
+        self._providers = providers_of(settings)
         capabilities = {one.name: one.capabilities for one in self._providers.values()}
         self.recorder = Recorder(settings, worker, capabilities)
         self._pool = ThreadPoolExecutor(settings.send_concurrency, thread_name_prefix="provider")
@@ -176,6 +173,17 @@ class Sender:
     def _record(self, results: Sequence[Result]) -> None:
         if results:
             self.recorder.record(results)
+
+
+def providers_of(settings: Settings) -> dict[Channel, Provider]:
+    """Return the provider of each channel; one that is configured wrong takes nothing, loudly."""
+    providers: dict[Channel, Provider] = {}
+    for channel, build in ((Channel.EMAIL, email_route), (Channel.SMS, sms_route)):
+        try:
+            providers[channel] = build(settings)
+        except RouteInvalid as error:
+            logger.error("route invalid", extra={"channel": channel.value, "error": str(error)})
+    return providers
 
 
 def _call(provider: Provider, one: Prepared, marked_at: float) -> Outcome:

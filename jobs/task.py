@@ -3,7 +3,9 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
+from rq import get_current_job
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -22,7 +24,7 @@ def task_run(task: str) -> Iterator[Tally]:
     A task that fails is recorded as failed and raises on, so that RQ and Sentry see it as well.
     """
     with application().app_context():
-        run = TaskRun(task=task)
+        run = TaskRun(task=task, due_at=_due_at())
         db.session.add(run)
         db.session.commit()
         run_id, tally = run.id, Tally()
@@ -33,6 +35,13 @@ def task_run(task: str) -> Iterator[Tally]:
             _finish(run_id, tally, error=f"{type(error).__name__}: {error}"[:2000])
             raise
         _finish(run_id, tally)
+
+
+def _due_at() -> datetime | None:
+    """Return when this run was due, as the scheduler wrote it on the job; None by hand."""
+    job = get_current_job()
+    due = job.meta.get("due_at") if job is not None else None
+    return datetime.fromtimestamp(float(due), UTC) if due else None
 
 
 def _finish(run_id: object, tally: Tally, error: str = "") -> None:

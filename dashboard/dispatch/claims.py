@@ -3,6 +3,7 @@
 Both are one short transaction for many rows. Nothing here commits or calls a provider.
 """
 
+import json
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,14 +16,14 @@ from sqlalchemy import (
     and_,
     case,
     func,
-    insert,
     or_,
     select,
+    text,
     update,
 )
 from sqlalchemy.orm import aliased, contains_eager
 
-from dashboard.database import AnySession, new_id
+from dashboard.database import AnySession, is_one_of, new_id
 from dashboard.dispatch.decisions import decide
 from dashboard.dispatch.facts import Evidence
 from dashboard.dispatch.models import (
@@ -31,7 +32,6 @@ from dashboard.dispatch.models import (
     EmailContent,
     RoutePause,
     SmsContent,
-    Transition,
 )
 from dashboard.dispatch.states import WAITING, Channel, Hold, NextStep, State, Trigger
 from dashboard.dispatch.transitions import Change, Locked, facts_of, write
@@ -96,21 +96,44 @@ def claim(session: AnySession, taker: Taker, limit: int) -> list[Claim]:
     What others hold is skipped. Siblings share fairly between sources; a row whose worker was lost
     is only taken as the taker's own. Four statements, whatever the number; does not commit.
     """
-    taken = [
-        _take(row, taker, now) for row, now in session.execute(_candidates(taker, limit))
-    ]
+    found = session.execute(_candidates(taker, limit))
+    taken = [_take(row, taker, now) for row, now in found]
     if taken:
         session.flush()
-        made = insert(Attempt).values([attempt for _, attempt, _ in taken]).cte("made")
-        history = insert(Transition).values([line for _, _, line in taken])
-        session.execute(history.add_cte(made))
-    return [one for one, _, _ in taken]
+        session.execute(OPEN_ATTEMPTS, {"attempts": json.dumps([line for _, line in taken])})
+    return [one for one, _ in taken]
+
+
+# Attempts and their lines of history in one statement of constant text: a VALUES list would be
+# compiled anew for each number of rows.
+OPEN_ATTEMPTS = text("""
+    WITH taken AS (
+        SELECT * FROM jsonb_to_recordset(CAST(:attempts AS jsonb)) AS taken (
+            id uuid, history_id uuid, dispatch_id uuid, number int, worker text, queue text,
+            claimed_at timestamptz, published_at timestamptz, route text, idempotency text,
+            state_from text, actor text
+        )
+    ), opened AS (
+        INSERT INTO attempt (
+            id, dispatch_id, number, worker, queue, claimed_at, published_at, route, idempotency,
+            evidence, provider_message_id, code, detail, look_ups, lost, no_report
+        )
+        SELECT id, dispatch_id, number, worker, queue, claimed_at, published_at, route, idempotency,
+            0, '', '', '', 0, false, false
+        FROM taken
+    )
+    INSERT INTO transition (
+        id, dispatch_id, state_from, state_to, trigger, at, actor, attempt, note, repeats
+    )
+    SELECT history_id, dispatch_id, state_from, 'sending', 'claim', claimed_at, actor, number, '', 0
+    FROM taken
+""")
 
 
 def _candidates(taker: Taker, limit: int) -> Select[Dispatch, datetime]:
     now = func.statement_timestamp()
     ranked = _ranked_siblings(taker, limit) if taker.siblings else None
-    is_own = Dispatch.id.in_(list(taker.own))
+    is_own = is_one_of(Dispatch.id, taker.own)
     wanted = is_own if ranked is None else or_(is_own, Dispatch.id.in_(select(ranked.c.id)))
     first = case((is_own, 0), else_=1)
     return (
@@ -166,12 +189,12 @@ def _ranked_siblings(taker: Taker, limit: int) -> Subquery:
     )
 
 
-def _take(
-    row: Dispatch, taker: Taker, now: datetime
-) -> tuple[Claim, dict[str, object], dict[str, object]]:
-    """Move one locked row to `sending`; return the claim, its attempt's and history's columns."""
+def _take(row: Dispatch, taker: Taker, now: datetime) -> tuple[Claim, dict[str, object]]:
+    """Move one locked row to `sending`; return the claim and its line for OPEN_ATTEMPTS."""
     number = row.attempts + 1
+    route = taker.routes[row.channel]
     key = row.idempotency if row.maybe_sent and row.idempotency else f"{row.id}.{number}"
+    published_at = row.published_at if row.id in taker.own else None
     change = Change(
         Trigger.CLAIM,
         actor=f"worker:{taker.worker}",
@@ -181,54 +204,30 @@ def _take(
             "started_at": now,
             "finished_at": None,
             "worker": taker.worker,
-            "provider": taker.routes[row.channel],
+            "provider": route,
             "idempotency": key,
         },
     )
-    published_at = row.published_at if row.id in taker.own else None
     locked = Locked(row, [], now)
     history = write(locked, change, decide(row.state, Trigger.CLAIM, facts_of(locked, change)))
     if history is None:
         raise RuntimeError(f"Dispatch {row.id} was selected as claimable, but the rules say no.")
-    attempt_id = new_id()
-    attempt: dict[str, object] = {
-        "id": attempt_id,
-        "dispatch_id": row.id,
+    taken = Claim(row, new_id(), number, route, key)
+    line = {
+        "id": str(taken.attempt_id),
+        "history_id": str(new_id()),
+        "dispatch_id": str(row.id),
         "number": number,
         "worker": taker.worker,
         "queue": taker.queue,
-        "claimed_at": now,
-        "published_at": published_at,
-        "route": taker.routes[row.channel],
+        "claimed_at": now.isoformat(),
+        "published_at": published_at.isoformat() if published_at else None,
+        "route": route,
         "idempotency": key,
-        "evidence": int(Evidence.NONE),
-        "provider_message_id": "",
-        "code": "",
-        "detail": "",
-        "look_ups": 0,
-        "lost": False,
-        "no_report": False,
-    }
-    return (
-        Claim(row, attempt_id, number, taker.routes[row.channel], key),
-        attempt,
-        _columns(history),
-    )
-
-
-def _columns(history: Transition) -> dict[str, object]:
-    return {
-        "id": new_id(),
-        "dispatch_id": history.dispatch_id,
         "state_from": history.state_from,
-        "state_to": history.state_to,
-        "trigger": history.trigger,
-        "at": history.at,
-        "actor": history.actor,
-        "attempt": history.attempt,
-        "note": history.note,
-        "repeats": 0,
+        "actor": change.actor,
     }
+    return taken, line
 
 
 def mark(session: AnySession, claims: Sequence[Claim]) -> set[uuid.UUID]:
@@ -240,7 +239,7 @@ def mark(session: AnySession, claims: Sequence[Claim]) -> set[uuid.UUID]:
     held = (
         select(Dispatch.id, Dispatch.attempts)
         .where(
-            Dispatch.id.in_([one.dispatch.id for one in claims]),
+            is_one_of(Dispatch.id, [one.dispatch.id for one in claims]),
             Dispatch.state == State.SENDING,
             Dispatch.cancel_noted_by == "",
             Dispatch.proven.is_(False),
@@ -252,7 +251,7 @@ def mark(session: AnySession, claims: Sequence[Claim]) -> set[uuid.UUID]:
     marked = (
         update(Attempt)
         .where(
-            Attempt.id.in_([one.attempt_id for one in claims]),
+            is_one_of(Attempt.id, [one.attempt_id for one in claims]),
             Attempt.dispatch_id == held.c.id,
             Attempt.number == held.c.attempts,
             Attempt.finished_at.is_(None),

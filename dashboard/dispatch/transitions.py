@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, func, select, update
 
-from dashboard.database import AnySession
+from dashboard.database import AnySession, is_one_of
 from dashboard.dispatch.decisions import Decision, Verdict, decide
 from dashboard.dispatch.facts import AttemptFacts, Evidence, Facts, rises
 from dashboard.dispatch.models import Attempt, Dispatch, Transition
@@ -79,7 +79,7 @@ def lock(
     """
     query = (
         select(Dispatch, func.clock_timestamp())
-        .where(Dispatch.id.in_(ids), *conditions)
+        .where(is_one_of(Dispatch.id, ids), *conditions)
         .order_by(Dispatch.id)
         .with_for_update(of=Dispatch, skip_locked=skip_locked)
         .execution_options(populate_existing=True)
@@ -95,7 +95,7 @@ def attempts_of(session: AnySession, ids: Iterable[uuid.UUID]) -> dict[uuid.UUID
     """Return the attempts of dispatches, oldest first, by dispatch."""
     query = (
         select(Attempt)
-        .where(Attempt.dispatch_id.in_(list(ids)))
+        .where(is_one_of(Attempt.dispatch_id, ids))
         .order_by(Attempt.dispatch_id, Attempt.number)
         .execution_options(populate_existing=True)
     )

@@ -1,0 +1,1 @@
+"""The outside world, in our words: one module for each way out."""
