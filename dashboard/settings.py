@@ -84,6 +84,7 @@ class Settings(BaseSettings):
         60, gt=0, le=300, validation_alias=_wireroom("RECONCILE_SECONDS")
     )
     release_seconds: float = Field(5, gt=0, validation_alias=_wireroom("RELEASE_SECONDS"))
+    match_seconds: float = Field(10, gt=0, validation_alias=_wireroom("MATCH_SECONDS"))
     lost_job_seconds: float = Field(30, gt=0, validation_alias=_wireroom("LOST_JOB_SECONDS"))
     worker_gone_seconds: float = Field(30, gt=0, validation_alias=_wireroom("WORKER_GONE_SECONDS"))
     send_deadline_seconds: float = Field(

@@ -1,4 +1,4 @@
-"""`@requires(permission)` and `@public(why)`: every route carries one of the two; a test walks them.
+"""`@requires(permission)` and `@public(why)`: every route carries one; a test walks them.
 
 The decorator is the first gate only; the use case checks the permission on the very source.
 """

@@ -2,10 +2,11 @@
 
 from flask import Blueprint, Flask
 
+from dashboard.pages import health, webhooks
 from dashboard.settings import Settings
 
 # Every page's blueprint; a page that is not here does not exist.
-BLUEPRINTS: tuple[Blueprint, ...] = ()
+BLUEPRINTS: tuple[Blueprint, ...] = (health.blueprint, webhooks.blueprint)
 
 
 def register(app: Flask, settings: Settings) -> None:

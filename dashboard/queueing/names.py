@@ -25,3 +25,4 @@ class JobPath(StrEnum):
     SEND = "jobs.send.run"
     RELEASE = "jobs.release.run"
     RECONCILE = "jobs.reconcile.run"
+    MATCH_REPORTS = "jobs.match_reports.run"

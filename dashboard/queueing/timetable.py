@@ -87,6 +87,14 @@ def timetable(settings: Settings) -> tuple[Task, ...]:
             description="Publishes what is due and not on a queue.",
         ),
         Task(
+            name="match_reports",
+            job=JobPath.MATCH_REPORTS,
+            queue=Queue.CLOCK,
+            interval_seconds=settings.match_seconds,
+            timeout_seconds=30,
+            description="Applies reports that came too early or met a locked dispatch.",
+        ),
+        Task(
             name="reconcile",
             job=JobPath.RECONCILE,
             queue=Queue.MAINTENANCE,

@@ -1,0 +1,67 @@
+"""`/webhooks/…`: what providers say later. Verified on the raw body, stored, answered at once.
+
+No input gives a 5xx, except when nothing could be stored: then the provider has to repeat it.
+"""
+
+import logging
+
+from flask import Blueprint, Response, request
+from sqlalchemy.exc import SQLAlchemyError
+
+from dashboard.access.requires import public
+from dashboard.database import db
+from dashboard.dispatch.reports import receive
+from dashboard.dispatch.webhook_routes import Reporter, reporter_for
+from dashboard.providers.base import RequestRefused, WebhookRequest
+from dashboard.settings import current
+
+logger = logging.getLogger("wireroom.webhooks")
+
+blueprint = Blueprint("webhooks", __name__, url_prefix="/webhooks")
+
+LARGEST = 2 * 1024 * 1024
+
+
+@blueprint.route("/email/<esp>", methods=["HEAD"], provide_automatic_options=False)
+@public("providers probe the address before they use it")
+def probe(esp: str) -> Response:
+    """Answer a provider's probe; it says nothing about whether the provider is configured."""
+    return Response(status=200 if esp else 404)
+
+
+@blueprint.post("/email/<esp>")
+@public("every request is checked against the provider's signature")
+def email(esp: str) -> Response:
+    """Take the reports of an email provider."""
+    reporter = reporter_for(esp, current())
+    return _answer(reporter) if reporter else Response("no such provider", status=404)
+
+
+def _answer(reporter: Reporter) -> Response:
+    """Verify, store and apply; 2xx as soon as it is stored."""
+    if (request.content_length or 0) > LARGEST:
+        return Response("too large", status=413)
+    try:
+        received = _received()
+        reporter.verify(received)
+        reports = reporter.parse(received)
+    except RequestRefused as error:
+        logger.warning("webhook refused", extra={"provider": reporter.name, "reason": str(error)})
+        return Response("refused", status=403)
+    try:
+        receive(db.session, reports)
+    except SQLAlchemyError:
+        db.session.rollback()
+        logger.exception("reports not stored", extra={"provider": reporter.name})
+        return Response("not stored, please repeat", status=503)
+    return Response(status=204)
+
+
+def _received() -> WebhookRequest:
+    return WebhookRequest(
+        method=request.method,
+        path=request.path,
+        query_string=request.environ.get("QUERY_STRING", ""),
+        headers=dict(request.headers.items()),
+        body=request.get_data(cache=False),
+    )
