@@ -1,0 +1,31 @@
+"""The README says what is: every setting, the drawing of the states, every queue."""
+
+import re
+from pathlib import Path
+
+from dashboard.dispatch.drawing import drawing
+from dashboard.dispatch.states import LABELS
+from dashboard.queueing.names import Queue
+from dashboard.settings import Settings
+
+README = (Path(__file__).resolve().parent.parent / "README.md").read_text()
+
+
+def test_every_setting_has_its_row_and_every_row_is_a_setting() -> None:
+    section = README.split("## Settings")[1].split("\n## ")[0]
+    rows = set(re.findall(r"^\| `([A-Z_]+)` \|", section, re.MULTILINE))
+    assert rows == {str(field.validation_alias) for field in Settings.model_fields.values()}
+
+
+def test_the_drawing_is_made_from_the_table() -> None:
+    assert drawing() in README
+
+
+def test_every_state_is_explained_under_its_label() -> None:
+    for state, label in LABELS.items():
+        assert f"| `{state.value}` | {label} |" in README
+
+
+def test_every_queue_has_a_worker_in_the_run_table() -> None:
+    for queue in Queue:
+        assert f"`wireroom worker {queue.value}`" in README
