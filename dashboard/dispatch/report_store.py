@@ -49,6 +49,7 @@ def dedupe_key(report: Report) -> str:
         report.occurred_at.isoformat() if report.occurred_at else "",
         report.code,
         str(report.raw.get("click_url", "")),
+        str(report.raw.get("status", "")),
     )
     joined = "\x1f".join(parts).encode("utf-8", "replace")
     return hashlib.sha256(joined).hexdigest()

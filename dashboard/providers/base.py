@@ -1,7 +1,7 @@
 """The port to everything that can carry a message, in our words.
 
-A provider takes and returns the frozen dataclasses of this module and knows neither the database nor
-the models. It never retries: which next step an outcome needs is decided in `dashboard.dispatch`.
+A provider takes and returns the frozen dataclasses of this module and knows neither the database
+nor the models. It never retries: which next step an outcome needs is decided in `dashboard.dispatch`.
 """
 
 from collections.abc import Mapping
@@ -132,7 +132,7 @@ class Report:
     """One thing a provider says about one message, as parsed from a webhook or a fetch.
 
     Attributes:
-        permanent: for `failed`: a permanent bounce or rejection (5.x.x), which outweighs a delivery.
+        permanent: for `failed`: a permanent bounce or rejection (5.x.x), which outweighs delivery.
         key: the tracking value of `Key.tracking`, or empty.
         raw: the event as received, redacted and bounded.
     """
@@ -147,6 +147,33 @@ class Report:
     permanent: bool = False
     key: str = ""
     raw: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What a provider says when it is asked for the status of a message.
+
+    Attributes:
+        report: None where it cannot say now; `detail` says why.
+    """
+
+    report: Report | None
+    detail: str = ""
+    retry_after_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """What a provider says when it is asked whether a message ever reached it.
+
+    Attributes:
+        answered: False where it cannot say; then nothing is known.
+        report: the message's status, where it was found; None where it certainly is not there.
+    """
+
+    answered: bool
+    report: Report | None = None
+    detail: str = ""
 
 
 class RequestRefused(Exception):
@@ -196,6 +223,6 @@ class Provider(Protocol):
 
 
 def bounded(text: str, limit: int = 2000) -> str:
-    """Return provider text made safe to store: no NUL or lone surrogate, at most `limit` characters."""
+    """Return provider text made safe to store: no NUL or lone surrogate, at most `limit` long."""
     clean = text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"

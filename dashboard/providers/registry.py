@@ -5,6 +5,7 @@ A new route is a factory in one of the two tables. Does not choose between route
 
 import threading
 from collections.abc import Callable, Mapping
+from importlib import import_module
 
 from dashboard.providers.base import Provider
 from dashboard.providers.null import NullProvider
@@ -50,13 +51,34 @@ def _null(_settings: Settings, _argument: str) -> Provider:
     return NullProvider()
 
 
+def _twilio(settings: Settings, _argument: str) -> Provider:
+    token = settings.twilio_auth_token.get_secret_value()
+    if not settings.twilio_account_sid or not token:
+        raise RouteInvalid("TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN are needed; see README.")
+    if not settings.twilio_from and not settings.twilio_messaging_service_sid:
+        raise RouteInvalid("TWILIO_FROM or TWILIO_MESSAGING_SERVICE_SID is needed; see README.")
+    # By path: the client costs a third of a second, which only those who send SMS shall pay.
+    twilio = import_module("dashboard.providers.twilio")
+    account = twilio.Account(
+        account_sid=settings.twilio_account_sid,
+        auth_token=token,
+        second_auth_token=settings.twilio_auth_token_second.get_secret_value(),
+        sender=settings.twilio_from,
+        messaging_service_sid=settings.twilio_messaging_service_sid,
+        webhook_url=settings.twilio_webhook_url,
+        api_url=settings.twilio_api_url,
+    )
+    provider: Provider = twilio.TwilioProvider(account)
+    return provider
+
+
 # By the name before the colon: `anymail:postmark` is the factory `anymail` with `postmark`.
 EMAIL_ROUTES: dict[str, Factory] = {
     "smtp": _smtp,
     "sandbox": _sandbox_email,
     "null": _null,
 }
-SMS_ROUTES: dict[str, Factory] = {"null": _null}
+SMS_ROUTES: dict[str, Factory] = {"null": _null, "twilio": _twilio}
 
 _built: dict[tuple[str, str, Settings], Provider] = {}
 _lock = threading.Lock()
