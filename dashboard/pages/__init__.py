@@ -2,11 +2,11 @@
 
 from flask import Blueprint, Flask
 
-from dashboard.pages import health, webhooks
+from dashboard.pages import api, health, webhooks
 from dashboard.settings import Settings
 
 # Every page's blueprint; a page that is not here does not exist.
-BLUEPRINTS: tuple[Blueprint, ...] = (health.blueprint, webhooks.blueprint)
+BLUEPRINTS: tuple[Blueprint, ...] = (api.blueprint, health.blueprint, webhooks.blueprint)
 
 
 def register(app: Flask, settings: Settings) -> None:

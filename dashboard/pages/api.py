@@ -1,0 +1,123 @@
+"""`/api/v1`: applications hand over messages and ask what became of them. JSON, bearer token.
+
+What may be sent is described at `/api/v1/openapi.json` (`api_description.py`).
+"""
+
+import uuid
+
+from flask import Blueprint, Response, jsonify, request
+from werkzeug.exceptions import NotFound
+
+from dashboard.access.permissions import Permission
+from dashboard.access.requires import public, requires
+from dashboard.access.scope import current_access
+from dashboard.database import db
+from dashboard.dispatch.accept import Answer, accept, accept_all
+from dashboard.dispatch.cancel import cancel as cancel_dispatch
+from dashboard.dispatch.resend import resend as resend_dispatch
+from dashboard.dispatch.retry import retry as retry_dispatch
+from dashboard.dispatch.story import story_of
+from dashboard.pages import api_problems
+from dashboard.pages.api_access import asker, sign_in
+from dashboard.pages.api_answers import accepted, address, captured, full, short, would_accept
+from dashboard.pages.api_batch import in_order, split
+from dashboard.pages.api_body import action_body, flag, is_dry_run, line, many_asks, one_ask
+from dashboard.pages.api_description import description
+from dashboard.providers.sandbox_mail import newest
+from dashboard.settings import Environment, current
+
+blueprint = Blueprint("api", __name__, url_prefix="/api/v1")
+blueprint.before_request(sign_in)
+api_problems.register(blueprint)
+
+Json = tuple[Response, int]
+
+
+@blueprint.post("/dispatches")
+@requires(Permission.DISPATCH_CREATE)
+def create() -> Json:
+    """Accept one message; with `Dry-Run: true` only say what would be accepted."""
+    ask = one_ask()
+    who = asker()
+    if is_dry_run():
+        return jsonify(would_accept(ask.request)), 200
+    answer = accept(db.session, ask, who)
+    response = jsonify(accepted(answer))
+    response.headers["Location"] = address(answer.id)
+    if answer.replayed:
+        response.headers["Idempotent-Replayed"] = "true"
+    return response, 202
+
+
+@blueprint.post("/dispatches/batch")
+@requires(Permission.DISPATCH_CREATE)
+def create_batch() -> Json:
+    """Accept many messages, each judged alone; the results are in the order of the messages."""
+    judged = many_asks()
+    who = asker()
+    asks, wrong = split(judged)
+    if is_dry_run():
+        return jsonify(results=in_order([would_accept(ask.request) for ask in asks], wrong)), 200
+    answers = [
+        accepted(one) if isinstance(one, Answer) else {"error": api_problems.body_of(one)}
+        for one in accept_all(db.session, asks, who)
+    ]
+    return jsonify(results=in_order(answers, wrong)), 202
+
+
+@blueprint.get("/dispatches/<uuid:dispatch_id>")
+@requires(Permission.DISPATCH_READ)
+def show(dispatch_id: uuid.UUID) -> Response:
+    """Return all that is known about a dispatch, apart from what it says."""
+    access = current_access()
+    return jsonify(full(story_of(db.session, dispatch_id, access), access))
+
+
+@blueprint.post("/dispatches/<uuid:dispatch_id>/retry")
+@requires(Permission.DISPATCH_RETRY)
+def retry(dispatch_id: uuid.UUID) -> Json:
+    """Queue a dispatch again."""
+    confirm = flag(action_body(frozenset({"confirm"})), "confirm")
+    access = current_access()
+    row = retry_dispatch(db.session, dispatch_id, access, confirm_may_have_arrived=confirm)
+    return jsonify(short(row)), 202
+
+
+@blueprint.post("/dispatches/<uuid:dispatch_id>/cancel")
+@requires(Permission.DISPATCH_CANCEL)
+def cancel(dispatch_id: uuid.UUID) -> Json:
+    """Cancel a dispatch; while a worker has it, the wish is noted."""
+    reason = line(action_body(frozenset({"reason"})), "reason")
+    row = cancel_dispatch(db.session, dispatch_id, current_access(), reason=reason)
+    return jsonify(short(row)), 202
+
+
+@blueprint.post("/dispatches/<uuid:dispatch_id>/resend")
+@requires(Permission.DISPATCH_RESEND)
+def resend(dispatch_id: uuid.UUID) -> Json:
+    """Make the dispatch that replaces this one."""
+    confirm = flag(action_body(frozenset({"confirm"})), "confirm")
+    row = resend_dispatch(db.session, dispatch_id, current_access(), confirm=confirm)
+    response = jsonify({**short(row), "replaces": str(dispatch_id)})
+    response.headers["Location"] = address(row.id)
+    return response, 202
+
+
+@blueprint.get("/sandbox/messages")
+@requires(Permission.CONTENT_READ)
+def sandbox_messages() -> Response:
+    """List what the sandbox captured, newest first; exists in development only."""
+    if current().environment is not Environment.DEVELOPMENT:
+        raise NotFound
+    limit = request.args.get("limit", 50, type=int)
+    found = newest(
+        current().data_dir, limit=max(1, min(limit, 200)), before=request.args.get("before", "")
+    )
+    return jsonify(messages=[captured(one) for one in found])
+
+
+@blueprint.get("/openapi.json")
+@public("it describes the API and holds nothing of anybody")
+def openapi() -> Response:
+    """Describe this API."""
+    return jsonify(description())

@@ -1,0 +1,133 @@
+"""Reads the body and the headers of an API request, bounded, before anything is looked at."""
+
+from collections.abc import Mapping
+
+from flask import request
+from werkzeug.exceptions import BadRequest, UnsupportedMediaType
+
+from dashboard.dispatch.accept import Ask
+from dashboard.dispatch.idempotency import body_hash, check_key
+from dashboard.dispatch.intake import limits_of
+from dashboard.dispatch.json_body import TEXT_OCTETS, parse_object
+from dashboard.dispatch.requests import InvalidRequest, Problem
+from dashboard.dispatch.validation import parse_request
+from dashboard.settings import current
+
+MOST_MESSAGES = 1000
+ACTION_OCTETS = 64 * 1024
+# As JSON a text can grow (\\u00e4); a file grows by a third, as base64.
+_ESCAPED = 3
+
+
+def json_object(*, largest: int | None = None) -> dict[str, object]:
+    """Return the JSON object of the request's body.
+
+    Args:
+        largest: octets; by default what a message with its attachments may have.
+
+    Raises:
+        UnsupportedMediaType: it is declared as something else than JSON (415).
+        RequestEntityTooLarge: it has more octets than it may have (413).
+        InvalidRequest: it is no JSON object, or out of bounds.
+    """
+    if request.mimetype != "application/json":
+        raise UnsupportedMediaType("Send JSON, with Content-Type: application/json.")
+    files = current().attachment_max_bytes * 4 // 3
+    request.max_content_length = largest or files + _ESCAPED * TEXT_OCTETS
+    return parse_object(request.get_data(cache=False))
+
+
+def one_ask() -> Ask:
+    """Return the request for one message, with its idempotency key."""
+    values = json_object()
+    parsed = parse_request(values, limits_of(current()))
+    if "Idempotency-Key" not in request.headers:
+        return Ask(parsed)
+    key = check_key(request.headers["Idempotency-Key"])
+    return Ask(parsed, key, body_hash(values))
+
+
+def many_asks() -> list[Ask | InvalidRequest]:
+    """Return the requests of a batch in order, each valid or with what is wrong with it.
+
+    With an idempotency key each message gets one of its own from it and its position: the same
+    batch sent twice makes each message once.
+
+    Raises:
+        InvalidRequest: the batch itself is not one.
+    """
+    values = json_object()
+    messages = values.get("messages")
+    if not isinstance(messages, list) or set(values) != {"messages"}:
+        raise InvalidRequest([Problem("messages", "Give an object with a list of messages alone.")])
+    if not 1 <= len(messages) <= MOST_MESSAGES:
+        text = f"It has {len(messages)} messages; a batch has 1 to {MOST_MESSAGES}."
+        raise InvalidRequest([Problem("messages", text)])
+    given = request.headers.get("Idempotency-Key")
+    key = "" if given is None else check_key(given)
+    return [_judge(message, key, position) for position, message in enumerate(messages)]
+
+
+def _judge(message: object, key: str, position: int) -> Ask | InvalidRequest:
+    if not isinstance(message, Mapping):
+        return InvalidRequest([Problem(f"messages[{position}]", "Give an object.")])
+    try:
+        parsed = parse_request(message, limits_of(current()))
+    except InvalidRequest as error:
+        return error
+    # No header can hold a line break, so that a single message never has such a key.
+    return Ask(parsed, f"{key}\n{position}", body_hash(message)) if key else Ask(parsed)
+
+
+def action_body(known: frozenset[str]) -> Mapping[str, object]:
+    """Return the body of an action: none, or a small object of these fields.
+
+    Raises:
+        InvalidRequest: naming a field that the action does not have.
+        BadRequest: a dry run was asked for, which actions do not have.
+    """
+    if is_dry_run():
+        raise BadRequest("Nothing was done: this action has no dry run. Leave Dry-Run out.")
+    if not request.get_data():
+        return {}
+    values = json_object(largest=ACTION_OCTETS)
+    unknown = sorted(set(values) - known)
+    if unknown:
+        raise InvalidRequest([Problem(name[:100], "There is no such field.") for name in unknown])
+    return values
+
+
+def flag(values: Mapping[str, object], name: str) -> bool:
+    """Return a true or false of an action's body.
+
+    Raises:
+        InvalidRequest: it is something else.
+    """
+    value = values.get(name, False)
+    if not isinstance(value, bool):
+        raise InvalidRequest([Problem(name, "Give true or false.")])
+    return value
+
+
+def line(values: Mapping[str, object], name: str) -> str:
+    """Return a text of an action's body.
+
+    Raises:
+        InvalidRequest: it is something else.
+    """
+    value = values.get(name, "")
+    if not isinstance(value, str):
+        raise InvalidRequest([Problem(name, "Give it as text.")])
+    return value
+
+
+def is_dry_run() -> bool:
+    """Return whether nothing may change.
+
+    Raises:
+        InvalidRequest: when the header is neither true nor false; then nothing must happen either.
+    """
+    given = request.headers.get("Dry-Run", "false").strip().lower()
+    if given not in ("true", "false"):
+        raise InvalidRequest([Problem("Dry-Run", "Give true or false.")])
+    return given == "true"
