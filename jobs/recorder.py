@@ -12,7 +12,8 @@ from typing import TypeVar
 from sqlalchemy.exc import DBAPIError
 
 from dashboard.database import db
-from dashboard.dispatch import outcomes, routes
+from dashboard.dispatch import outcomes, reports, routes
+from dashboard.dispatch.facts import Evidence
 from dashboard.dispatch.outcomes import Judge, Result
 from dashboard.dispatch.states import Trigger
 from dashboard.dispatch.transitions import Change, lock, move
@@ -54,8 +55,19 @@ class Recorder:
         if not results or not _in_transactions(lambda: self._write(results)):
             return
         self._kept = []
+        self._apply_early_reports(results)
         self.done += len(results)
         self.failed += sum(one.outcome.kind is not OutcomeKind.ACCEPTED for one in results)
+
+    def _apply_early_reports(self, results: Sequence[Result]) -> None:
+        """Apply reports that were faster than we were at storing the provider's id."""
+        known = [
+            one.outcome.provider_message_id
+            for one in results
+            if one.outcome.report_expected and one.outcome.provider_message_id
+        ]
+        if known:
+            in_transaction(lambda: reports.apply_early(db.session, known))
 
     def wait_for_database(self, is_stopping: Callable[[], bool]) -> None:
         """Try until what is kept is written, or the worker has to stop."""
@@ -72,6 +84,8 @@ class Recorder:
 
     def step_back(self, refused: Sequence[tuple[uuid.UUID, uuid.UUID]]) -> None:
         """Close attempts whose hand-over was refused: taken over, cancelled or already arrived."""
+        for dispatch_id, _ in refused:
+            logger.info("dispatch not handed over", extra={"dispatch_id": dispatch_id})
         _in_transactions(lambda: self._close(dict(refused)))
 
     def _write(self, results: Sequence[Result]) -> None:
@@ -107,9 +121,11 @@ class Recorder:
             for attempt in own:
                 attempt.finished_at = attempt.finished_at or locked.now
                 attempt.detail = attempt.detail or "Not handed over: it may not go out any more."
-            if current:
-                change = Change(Trigger.STALL, f"worker:{self._worker}", about=own[0].number)
-                move(db.session, locked, change)
+            # It was not called, whoever closed it as lost meanwhile: that is news as well.
+            trigger = Trigger.STALL if current else Trigger.DEFER
+            actor = f"worker:{self._worker}"
+            change = Change(trigger, actor, about=own[0].number, evidence=Evidence.ABSENT)
+            move(db.session, locked, change)
 
 
 def in_transaction(step: Callable[[], Found]) -> Found | None:

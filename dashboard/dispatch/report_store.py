@@ -35,7 +35,7 @@ STORE = text("""
     SELECT id, provider, occurred_at, event, provider_message_id, tracking, recipient, reason, code,
         permanent, raw, 'pending', '', 0
     FROM came WHERE id IN (SELECT report_id FROM fresh)
-    RETURNING id
+    RETURNING *
 """)
 
 
@@ -55,26 +55,27 @@ def dedupe_key(report: Report) -> str:
     return hashlib.sha256(joined).hexdigest()
 
 
-def store(session: AnySession, reports: Sequence[Report]) -> list[uuid.UUID]:
-    """Store a batch; return the ids of what is to be applied now: one statement. Does not commit.
+def store(session: AnySession, reports: Sequence[Report]) -> list[StoredReport]:
+    """Store a batch; return what is to be applied now: one statement. Does not commit.
 
     A repeat of a report that is still pending is returned as well, so that it is tried again; that
     look takes a second statement.
     """
     by_key = {dedupe_key(report): report for report in reports}
     lines = [_line(key, report) for key, report in by_key.items()]
-    fresh = set(session.scalars(STORE, {"reports": json.dumps(lines)}))
+    statement = select(StoredReport).from_statement(STORE)
+    fresh = {one.id: one for one in session.scalars(statement, {"reports": json.dumps(lines)})}
     ids = [uuid.UUID(str(line["id"])) for line in lines]
     repeated = [line["key"] for line, one in zip(lines, ids, strict=True) if one not in fresh]
-    return [one for one in ids if one in fresh] + _still_pending(session, repeated)
+    return [fresh[one] for one in ids if one in fresh] + _still_pending(session, repeated)
 
 
-def _still_pending(session: AnySession, keys: Iterable[object]) -> list[uuid.UUID]:
+def _still_pending(session: AnySession, keys: Iterable[object]) -> list[StoredReport]:
     wanted = list(keys)
     if not wanted:
         return []
     query = (
-        select(StoredReport.id)
+        select(StoredReport)
         .join(ReportKey, ReportKey.report_id == StoredReport.id)
         .where(
             ReportKey.key.in_(wanted),

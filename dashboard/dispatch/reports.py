@@ -10,17 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from sqlalchemy import or_, select
+from sqlalchemy import func, insert, or_, select, update
 from sqlalchemy.exc import OperationalError
 
-from dashboard.database import AnySession, database_now
+from dashboard.database import AnySession, database_now, is_one_of
 from dashboard.dispatch.decisions import Decision, Verdict
 from dashboard.dispatch.facts import Evidence, rises
 from dashboard.dispatch.matching import Match, find
+from dashboard.dispatch.models import Transition
 from dashboard.dispatch.report_models import ReportOutcome, StoredReport
 from dashboard.dispatch.report_store import store
 from dashboard.dispatch.states import Channel, Failure, Trigger
-from dashboard.dispatch.transitions import Change, move
+from dashboard.dispatch.transitions import Change, apply, columns_of
 from dashboard.providers.base import Event, Report
 
 logger = logging.getLogger("wireroom.reports")
@@ -53,13 +54,13 @@ def receive(session: AnySession, reports: Sequence[Report]) -> Received:
     Raises:
         SQLAlchemyError: only when nothing could be stored: then the provider has to repeat it.
     """
-    ids = store(session, reports)
+    stored = store(session, reports)
     session.commit()
-    applied = sum(apply_one(session, one) for one in ids[:INLINE])
-    return Received(len(ids), applied)
+    applied = sum(apply_one(session, one) for one in stored[:INLINE])
+    return Received(len(stored), applied)
 
 
-def apply_one(session: AnySession, report_id: uuid.UUID) -> bool:
+def apply_one(session: AnySession, report: StoredReport) -> bool:
     """Apply one stored report; wait at most half a second for its dispatch. Commits.
 
     Returns whether it is dealt with; False leaves it pending for `match_reports`.
@@ -67,16 +68,14 @@ def apply_one(session: AnySession, report_id: uuid.UUID) -> bool:
     until = time.monotonic() + LOCK_SECONDS
     while True:
         try:
-            report = session.get(StoredReport, report_id, populate_existing=False)
-            if report is None or report.outcome not in _OPEN:
-                session.commit()
-                return True
-            _apply(session, report)
+            verdict = _apply(session, report)
+            session.flush()
+            _write(session, report, verdict)
             session.commit()
         except OperationalError:
             session.rollback()
             if time.monotonic() > until:
-                logger.info("report waits", extra={"report_id": report_id})
+                logger.info("report waits", extra={"report_id": report.id})
                 return False
             time.sleep(LOCK_STEP_SECONDS)
         else:
@@ -86,25 +85,55 @@ def apply_one(session: AnySession, report_id: uuid.UUID) -> bool:
 _OPEN = (ReportOutcome.PENDING, ReportOutcome.UNMATCHED)
 
 
-def _apply(session: AnySession, report: StoredReport) -> None:
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What came of a report: to be written with the line of history it made, if any."""
+
+    outcome: ReportOutcome
+    note: str = ""
+    dispatch_id: uuid.UUID | None = None
+    attempt: int | None = None
+    history: Transition | None = None
+
+
+def _write(session: AnySession, report: StoredReport, verdict: _Verdict) -> None:
+    """Write what came of a report, and its line of history, in one statement.
+
+    Only while the report is open: two processes may have had it at the same time.
+    """
+    written = (
+        update(StoredReport)
+        .where(StoredReport.id == report.id, StoredReport.outcome.in_(_OPEN))
+        .values(
+            outcome=verdict.outcome,
+            note=verdict.note,
+            dispatch_id=verdict.dispatch_id,
+            attempt=verdict.attempt,
+        )
+        .execution_options(synchronize_session=False)
+    )
+    if verdict.history is not None:
+        line = insert(Transition).values(columns_of(verdict.history)).cte("line")
+        written = written.add_cte(line)
+    session.execute(written)
+
+
+def _apply(session: AnySession, report: StoredReport) -> _Verdict:
     match = find(session, report)
     if match is None:
-        report.outcome = ReportOutcome.UNMATCHED
-        return
-    report.dispatch_id = match.locked.dispatch.id
-    report.attempt = match.attempts[-1].number if match.attempts else None
+        return _Verdict(ReportOutcome.UNMATCHED)
+    dispatch_id = match.locked.dispatch.id
+    number = match.attempts[-1].number if match.attempts else None
     wrong = match.mismatch or _wrong_recipient(report, match)
     if wrong:
-        report.outcome, report.note = ReportOutcome.IGNORED, wrong
-        return
+        return _Verdict(ReportOutcome.IGNORED, wrong, dispatch_id, number)
     _note_side_facts(report, match)
     trigger = TRIGGERS.get(Event(report.event))
     if trigger is None:
-        report.outcome = ReportOutcome.APPLIED
-        return
+        return _Verdict(ReportOutcome.APPLIED, "", dispatch_id, number)
     _share(match, report)
-    decision = move(session, match.locked, _change(report, match, trigger))
-    report.outcome, report.note = _outcome(decision, report)
+    decision, history = apply(match.locked, _change(report, match, trigger))
+    return _Verdict(*_outcome(decision), dispatch_id, number, history)
 
 
 def _wrong_recipient(report: StoredReport, match: Match) -> str:
@@ -166,12 +195,26 @@ def _change(report: StoredReport, match: Match, trigger: Trigger) -> Change:
     )
 
 
-def _outcome(decision: Decision, report: StoredReport) -> tuple[ReportOutcome, str]:
+def _outcome(decision: Decision) -> tuple[ReportOutcome, str]:
     if decision.conflict:
         return ReportOutcome.CONFLICT, "It contradicts what is known of this attempt."
     if decision.verdict is Verdict.MOVED:
         return ReportOutcome.APPLIED, ""
-    return ReportOutcome.IGNORED, report.note
+    return ReportOutcome.IGNORED, ""
+
+
+def apply_early(session: AnySession, provider_message_ids: Sequence[str]) -> int:
+    """Apply the unmatched reports of messages whose provider's id is known now. Commits each."""
+    query = (
+        select(StoredReport)
+        .where(
+            StoredReport.outcome.in_(_OPEN),
+            StoredReport.provider_message_id.in_(provider_message_ids),
+        )
+        .order_by(StoredReport.received_at)
+    )
+    early = list(session.scalars(query))
+    return sum(apply_one(session, one) for one in early)
 
 
 def match_waiting(session: AnySession, limit: int = 500) -> tuple[int, int]:
@@ -180,25 +223,27 @@ def match_waiting(session: AnySession, limit: int = 500) -> tuple[int, int]:
     Commits each. Older ones stay unmatched and are listed with why.
     """
     now = database_now(session)
-    ids = list(
-        session.scalars(
-            select(StoredReport.id)
-            .where(
-                StoredReport.received_at > now - MATCHED_FOR,
-                or_(
-                    StoredReport.outcome == ReportOutcome.PENDING,
-                    StoredReport.outcome == ReportOutcome.UNMATCHED,
-                ),
-            )
-            .order_by(StoredReport.received_at)
-            .limit(limit)
+    query = (
+        select(StoredReport)
+        .where(
+            StoredReport.received_at > now - MATCHED_FOR,
+            or_(
+                StoredReport.outcome == ReportOutcome.PENDING,
+                StoredReport.outcome == ReportOutcome.UNMATCHED,
+            ),
         )
+        .order_by(StoredReport.received_at)
+        .limit(limit)
+        .execution_options(populate_existing=True)
     )
+    waiting = list(session.scalars(query))
     session.commit()
-    dealt = 0
-    for one in ids:
+    for one in waiting:
         apply_one(session, one)
-        after = session.get(StoredReport, one)
-        dealt += after is not None and after.outcome not in _OPEN
-        session.commit()
-    return len(ids), dealt
+    ids = [one.id for one in waiting]
+    open_still = select(func.count()).where(
+        is_one_of(StoredReport.id, ids), StoredReport.outcome.in_(_OPEN)
+    )
+    left = session.scalar(open_still) or 0
+    session.commit()
+    return len(waiting), len(waiting) - left

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, func, select, update
 
-from dashboard.database import AnySession, is_one_of
+from dashboard.database import AnySession, is_one_of, new_id
 from dashboard.dispatch.decisions import Decision, Verdict, decide
 from dashboard.dispatch.facts import AttemptFacts, Evidence, Facts, rises
 from dashboard.dispatch.models import Attempt, Dispatch, Transition
@@ -119,7 +119,7 @@ def opening(dispatch: Dispatch, actor: str) -> Transition:
 def facts_of(locked: Locked, change: Change, *, news_rose: bool = True) -> Facts:
     """Return what the rules may know about a locked row; the news is expected to be in already."""
     row, now = locked.dispatch, locked.now
-    spoken = change.about
+    current, spoken = locked.open_attempt, change.about
     return Facts(
         channel=row.channel,
         hold=row.hold,
@@ -132,7 +132,7 @@ def facts_of(locked: Locked, change: Change, *, news_rose: bool = True) -> Facts
             AttemptFacts(
                 number=one.number,
                 evidence=Evidence(one.evidence),
-                is_open=one is locked.open_attempt and one.number != spoken,
+                is_open=one is current and one.finished_at is None and one.number != spoken,
                 before_retry=one.number <= row.attempts_before_retry,
                 no_report=one.no_report,
             )
@@ -150,16 +150,20 @@ def move(session: AnySession, locked: Locked, change: Change) -> Decision:
 
     Does not commit. A decision other than `moved` writes no history and no state.
     """
-    rose = note_evidence(locked, change)
-    decision = decide(
-        locked.dispatch.state, change.trigger, facts_of(locked, change, news_rose=rose)
-    )
-    history = write(locked, change, decision)
+    decision, history = apply(locked, change)
     if history is not None and history.state_from == history.state_to:
         _count_repeat(session, history)
     elif history is not None:
         session.add(history)
     return decision
+
+
+def apply(locked: Locked, change: Change) -> tuple[Decision, Transition | None]:
+    """Do what `move` does, but leave the line of history to the caller, to be added."""
+    rose = note_evidence(locked, change)
+    facts = facts_of(locked, change, news_rose=rose)
+    decision = decide(locked.dispatch.state, change.trigger, facts)
+    return decision, write(locked, change, decision)
 
 
 def _count_repeat(session: AnySession, again: Transition) -> None:
@@ -263,6 +267,22 @@ def log_move(row: Dispatch, came_from: State | None, change: Change) -> None:
             target=f"{row.target_type}:{row.target_id}" if row.target_type else "",
         ),
     )
+
+
+def columns_of(history: Transition) -> dict[str, Any]:
+    """Return a line of history as columns, for a statement that writes more than it."""
+    return {
+        "id": new_id(),
+        "dispatch_id": history.dispatch_id,
+        "state_from": history.state_from,
+        "state_to": history.state_to,
+        "trigger": history.trigger,
+        "at": history.at,
+        "actor": history.actor,
+        "attempt": history.attempt,
+        "note": history.note,
+        "repeats": 0,
+    }
 
 
 def clear_for_retry(locked: Locked) -> Mapping[str, Any]:
