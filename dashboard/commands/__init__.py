@@ -10,6 +10,9 @@ COMMANDS = {
     "worker": "dashboard.commands.serve:worker",
     "scheduler": "dashboard.commands.serve:scheduler",
     "sandbox": "dashboard.commands.serve:sandbox",
+    "send-email": "dashboard.commands.dispatches:send_email",
+    "send-sms": "dashboard.commands.dispatches:send_sms",
+    "show": "dashboard.commands.dispatches:show",
     "migrate": "dashboard.commands.migrate:migrate",
     "doctor": "dashboard.commands.doctor:doctor",
 }
