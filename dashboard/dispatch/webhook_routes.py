@@ -35,3 +35,12 @@ def reporter_for(esp: str, settings: Settings) -> Reporter | None:
     except RouteInvalid:
         return None
     return found if isinstance(found, Reporter) else None
+
+
+def sms_reporter(settings: Settings) -> Reporter | None:
+    """Return the route behind `/webhooks/twilio/status`: the one that SMS go out by."""
+    try:
+        found = route(settings.sms_route, settings, channel="sms")
+    except RouteInvalid:
+        return None
+    return found if isinstance(found, Reporter) else None

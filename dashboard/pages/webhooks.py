@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from dashboard.access.requires import public
 from dashboard.database import db
 from dashboard.dispatch.reports import receive
-from dashboard.dispatch.webhook_routes import Reporter, reporter_for
+from dashboard.dispatch.webhook_routes import Reporter, reporter_for, sms_reporter
 from dashboard.providers.base import RequestRefused, WebhookRequest
 from dashboard.settings import current
 
@@ -34,6 +34,14 @@ def probe(esp: str) -> Response:
 def email(esp: str) -> Response:
     """Take the reports of an email provider."""
     reporter = reporter_for(esp, current())
+    return _answer(reporter) if reporter else Response("no such provider", status=404)
+
+
+@blueprint.post("/twilio/status")
+@public("every request is checked against the account's signature")
+def twilio_status() -> Response:
+    """Take a status callback."""
+    reporter = sms_reporter(current())
     return _answer(reporter) if reporter else Response("no such provider", status=404)
 
 

@@ -1,7 +1,8 @@
 """The port to everything that can carry a message, in our words.
 
 A provider takes and returns the frozen dataclasses of this module and knows neither the database
-nor the models. It never retries: which next step an outcome needs is decided in `dashboard.dispatch`.
+nor the models. It never retries: which next step an outcome needs is decided in
+`dashboard.dispatch`.
 """
 
 from collections.abc import Mapping

@@ -72,13 +72,23 @@ def _twilio(settings: Settings, _argument: str) -> Provider:
     return provider
 
 
+def _sandbox_sms(settings: Settings, _argument: str) -> Provider:
+    stand_in = import_module("dashboard.providers.sandbox_sms_route")
+    provider: Provider = stand_in.SandboxSmsProvider(
+        settings.data_dir,
+        secret_key=settings.secret_key.get_secret_value(),
+        base_url=settings.public_base_url,
+    )
+    return provider
+
+
 # By the name before the colon: `anymail:postmark` is the factory `anymail` with `postmark`.
 EMAIL_ROUTES: dict[str, Factory] = {
     "smtp": _smtp,
     "sandbox": _sandbox_email,
     "null": _null,
 }
-SMS_ROUTES: dict[str, Factory] = {"null": _null, "twilio": _twilio}
+SMS_ROUTES: dict[str, Factory] = {"null": _null, "sandbox": _sandbox_sms, "twilio": _twilio}
 
 _built: dict[tuple[str, str, Settings], Provider] = {}
 _lock = threading.Lock()

@@ -31,6 +31,7 @@ from dashboard.providers.sandbox import (
 )
 from dashboard.providers.sandbox_poster import ReportPoster
 from dashboard.providers.sandbox_reports import SandboxEvent, report_secret
+from dashboard.providers.sandbox_sms_route import sms_stand_in
 from dashboard.providers.sandbox_store import capture, prune
 from dashboard.settings import Settings, current, read_servers_file
 
@@ -214,9 +215,11 @@ def main() -> None:
     poster = ReportPoster(
         lambda: _base_url(settings), report_secret(settings.secret_key.get_secret_value())
     )
+    stand_in = sms_stand_in(settings.data_dir, settings.secret_key.get_secret_value())
     try:
         asyncio.run(_until_signal(settings.data_dir, poster))
     finally:
+        stand_in.shutdown()
         poster.stop()
 
 

@@ -4,7 +4,7 @@ Imported only when an SMS route is built: it costs a third of a second and 16 MB
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -20,11 +20,12 @@ READ_SECONDS = 35.0
 class BoundedHttpClient(TwilioHttpClient):  # type: ignore[misc]  # twilio has no types
     """Splits connect and read timeouts, and keeps the headers of the last answer per thread."""
 
-    def __init__(self, api_url: str, timeouts: tuple[float, float]) -> None:
+    def __init__(self, api_url: Callable[[], str], timeouts: tuple[float, float]) -> None:
         super().__init__()
         # The constructor takes one number only; a pair is what requests understands.
         self.timeout: Any = timeouts
-        self._address = urlsplit(api_url) if api_url else None
+        # Asked for each call: a stand-in may come back on another port.
+        self._api_url = api_url
         self._last = threading.local()
 
     def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> Any:
@@ -43,10 +44,10 @@ class BoundedHttpClient(TwilioHttpClient):  # type: ignore[misc]  # twilio has n
         }
 
     def _moved(self, url: str) -> str:
-        if self._address is None:
+        address = urlsplit(self._api_url())
+        if not address.netloc:
             return url
-        parts = urlsplit(url)
-        return urlunsplit((self._address.scheme, self._address.netloc, *parts[2:]))
+        return urlunsplit((address.scheme, address.netloc, *urlsplit(url)[2:]))
 
 
 def make_client(account_sid: str, auth_token: str, http: HttpClient) -> Client:
