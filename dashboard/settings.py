@@ -69,6 +69,8 @@ class Settings(BaseSettings):
     sms_provider: str = Field("", validation_alias=_wireroom("SMS_PROVIDER"))
     email_from: str = Field("wireroom@example.com", validation_alias=_wireroom("EMAIL_FROM"))
     kinds: str = Field("", validation_alias=_wireroom("KINDS"))
+    trusted_hosts: str = Field("", validation_alias=_wireroom("TRUSTED_HOSTS"))
+    trusted_proxies: int = Field(0, ge=0, le=10, validation_alias=_wireroom("TRUSTED_PROXIES"))
     email_tracking_strategy: str = Field(
         "metadata", validation_alias=_wireroom("EMAIL_TRACKING_STRATEGY")
     )
@@ -85,6 +87,7 @@ class Settings(BaseSettings):
     )
     release_seconds: float = Field(5, gt=0, validation_alias=_wireroom("RELEASE_SECONDS"))
     match_seconds: float = Field(10, gt=0, validation_alias=_wireroom("MATCH_SECONDS"))
+    poll_seconds: float = Field(30, gt=0, validation_alias=_wireroom("POLL_SECONDS"))
     lost_job_seconds: float = Field(30, gt=0, validation_alias=_wireroom("LOST_JOB_SECONDS"))
     worker_gone_seconds: float = Field(30, gt=0, validation_alias=_wireroom("WORKER_GONE_SECONDS"))
     send_deadline_seconds: float = Field(

@@ -50,4 +50,7 @@ def prepare(claimed: Sequence[Claim], settings: Settings) -> tuple[list[Prepared
 
 def _failed(claim: Claim, outcome: Outcome) -> Result:
     failure = Failure.BUG if outcome.kind is OutcomeKind.PERMANENT else Failure.NONE
-    return Result(claim.dispatch.id, claim.attempt_id, claim.number, claim.route, outcome, failure)
+    row = claim.dispatch
+    return Result(
+        row.id, claim.attempt_id, claim.number, claim.route, outcome, failure, row.channel
+    )

@@ -3,6 +3,7 @@
 from dashboard.database import db
 from dashboard.dispatch.repair.passes import Round, reconcile
 from dashboard.dispatch.repair.probes import probe_routes
+from dashboard.dispatch.states import Channel
 from dashboard.providers.base import Capabilities
 from dashboard.providers.registry import RouteInvalid, route
 from dashboard.queueing.publish import waiting_jobs
@@ -18,9 +19,9 @@ def run() -> None:
         probe_routes(db.session, current())
 
 
-def capabilities_of(name: str) -> Capabilities:
+def capabilities_of(channel: Channel, name: str) -> Capabilities:
     """Return what a route can do; nothing at all for one that is not configured any more."""
     try:
-        return route(name, current()).capabilities
+        return route(name, current(), channel=channel.value).capabilities
     except RouteInvalid:
         return Capabilities()

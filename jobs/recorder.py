@@ -15,7 +15,7 @@ from dashboard.database import db
 from dashboard.dispatch import outcomes, reports, routes
 from dashboard.dispatch.facts import Evidence
 from dashboard.dispatch.outcomes import Judge, Result
-from dashboard.dispatch.states import Trigger
+from dashboard.dispatch.states import Channel, Trigger
 from dashboard.dispatch.transitions import Change, lock, move
 from dashboard.providers.base import Capabilities, OutcomeKind
 from dashboard.settings import Settings
@@ -34,7 +34,10 @@ class Recorder:
     """Keeps the outcomes of one worker until they are written."""
 
     def __init__(
-        self, settings: Settings, worker: str, capabilities: Mapping[str, Capabilities]
+        self,
+        settings: Settings,
+        worker: str,
+        capabilities: Mapping[tuple[Channel, str], Capabilities],
     ) -> None:
         self.settings = settings
         self.done = 0
@@ -89,11 +92,11 @@ class Recorder:
         _in_transactions(lambda: self._close(dict(refused)))
 
     def _write(self, results: Sequence[Result]) -> None:
-        by_route: dict[str, list[Result]] = {}
+        by_route: dict[tuple[Channel, str], list[Result]] = {}
         for result in results:
-            by_route.setdefault(result.route, []).append(result)
-        for route, some in by_route.items():
-            capabilities = self._capabilities.get(route, Capabilities())
+            by_route.setdefault((result.channel, result.route), []).append(result)
+        for (channel, route), some in by_route.items():
+            capabilities = self._capabilities.get((channel, route), Capabilities())
             judge = Judge(self.settings, f"worker:{self._worker}", capabilities)
             outcomes.record(db.session, some, judge)
             self._watch(route, some)

@@ -48,7 +48,9 @@ class Sender:
         self.stopping = False
         self._worker = worker
         self._providers = providers_of(settings)
-        capabilities = {one.name: one.capabilities for one in self._providers.values()}
+        capabilities = {
+            (channel, one.name): one.capabilities for channel, one in self._providers.items()
+        }
         self.recorder = Recorder(settings, worker, capabilities)
         self._pool = ThreadPoolExecutor(settings.send_concurrency, thread_name_prefix="provider")
         self._calls: dict[Future[Outcome], Call] = {}
@@ -58,16 +60,12 @@ class Sender:
 
         Returns when all that it claimed is recorded, at most `SEND_BATCH` beyond its own.
         """
-        own = deque(ids)
-        taken, more = 0, True
-        while own or more or self._under_way():
-            limit = min(WAVE, self.settings.send_concurrency - len(self._calls))
-            if limit > 0 and (own or more):
-                claimed = self._next(own, queue, limit)
-                taken += len(claimed)
-                more = len(claimed) == limit and taken < self.settings.send_batch + len(ids)
-                self._hand_over(claimed)
-            self._collect()
+        try:
+            self._send(deque(ids), queue, most=self.settings.send_batch + len(ids))
+        finally:
+            # Whatever goes wrong with the next ones: what was handed over is recorded.
+            while self._under_way():
+                self._collect()
         self.recorder.wait_for_database(lambda: self.stopping)
 
     def close(self) -> None:
@@ -77,30 +75,46 @@ class Sender:
         for provider in self._providers.values():
             provider.close()
 
+    def _send(self, own: deque[uuid.UUID], queue: str, *, most: int) -> None:
+        taken, more = 0, True
+        while own or more or self._under_way():
+            limit = min(WAVE, self.settings.send_concurrency - len(self._calls))
+            if limit > 0 and (own or more):
+                claimed = self._next(own, queue, limit)
+                taken += len(claimed)
+                more = len(claimed) == limit and taken < most
+                self._hand_over(claimed)
+            self._collect()
+
     def _under_way(self) -> bool:
         return any(not call.overdue for call in self._calls.values())
 
     def _next(self, own: deque[uuid.UUID], queue: str, limit: int) -> list[Claim]:
         """Claim what comes next; nothing when the worker stops or the database is away."""
-        claimed = None if self.stopping else in_transaction(lambda: self._claim(own, queue, limit))
+        batch = [own.popleft() for _ in range(min(limit, len(own)))]
+        more = not own and len(batch) < limit
+        claimed = None
+        if not self.stopping:
+            claimed = in_transaction(lambda: self._claim(batch, queue, limit, siblings=more))
         if claimed is None:
-            put_back(own, queue)
+            put_back([*batch, *own], queue)
             own.clear()
         return claimed or []
 
-    def _claim(self, own: deque[uuid.UUID], queue: str, limit: int) -> list[Claim]:
-        """Claim the next own ones, and siblings when the own ones are all taken care of."""
-        batch = [own.popleft() for _ in range(min(limit, len(own)))]
+    def _claim(
+        self, own: Sequence[uuid.UUID], queue: str, limit: int, *, siblings: bool
+    ) -> list[Claim]:
+        """Claim own ones, and siblings when these are the last own ones."""
         taker = Taker(
             worker=self._worker,
             queue=queue,
             routes={channel: provider.name for channel, provider in self._providers.items()},
-            own=batch,
-            siblings=not own and len(batch) < limit,
+            own=own,
+            siblings=siblings,
         )
         claimed = claims.claim(db.session, taker, limit)
         db.session.commit()
-        missing = set(batch) - {one.dispatch.id for one in claimed}
+        missing = set(own) - {one.dispatch.id for one in claimed}
         if missing:
             look_into(missing, queue)
         return claimed
@@ -109,7 +123,10 @@ class Sender:
         """Build the messages, mark the hand-over, and let the threads call the providers."""
         if not claimed:
             return
-        prepared, failed = prepare(claimed, self.settings)
+        built = in_transaction(lambda: prepare(claimed, self.settings))
+        if built is None:
+            return
+        prepared, failed = built
         self._record(failed)
         marked_at = clock.monotonic()
         marked = self._mark([one.claim for one in prepared])
@@ -154,7 +171,7 @@ class Sender:
             left = max(0.0, until - clock.monotonic())
             ended, _ = wait(set(self._calls) - done, timeout=left, return_when=FIRST_COMPLETED)
             done |= ended
-        results = [_result(self._calls.pop(future).claim, future.result()) for future in done]
+        results = [_result(self._calls.pop(future).claim, _outcome(future)) for future in done]
         self._record([*results, *self._overdue()])
 
     def _overdue(self) -> list[Result]:
@@ -198,5 +215,15 @@ def _call(provider: Provider, one: Prepared, marked_at: float) -> Outcome:
     return provider.send(one.message, key)
 
 
+def _outcome(future: Future[Outcome]) -> Outcome:
+    """Return what a call came to; one that raised may have arrived, and costs the others nothing."""
+    error = future.exception()
+    if error is None:
+        return future.result()
+    logger.error("provider call raised", exc_info=error)
+    return Outcome(OutcomeKind.UNKNOWN, detail=f"{type(error).__name__}: {error}"[:2000])
+
+
 def _result(claim: Claim, outcome: Outcome) -> Result:
-    return Result(claim.dispatch.id, claim.attempt_id, claim.number, claim.route, outcome)
+    row = claim.dispatch
+    return Result(row.id, claim.attempt_id, claim.number, claim.route, outcome, channel=row.channel)

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from dashboard.dispatch.outcomes import Result
-from dashboard.dispatch.states import Failure
+from dashboard.dispatch.states import Channel, Failure
 from dashboard.providers.base import Outcome, OutcomeKind
 
 logger = logging.getLogger("wireroom.worker")
@@ -57,4 +57,5 @@ def _result(content: dict[str, object]) -> Result:
         route=str(content["route"]),
         outcome=Outcome(**outcome),
         failure=Failure(str(content["failure"])),
+        channel=Channel(str(content["channel"])),
     )

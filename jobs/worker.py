@@ -14,7 +14,9 @@ from types import FrameType
 from typing import Any
 
 from rq import SimpleWorker
+from rq.exceptions import StopRequested
 from rq.timeouts import TimerDeathPenalty
+from rq.worker.base import WorkerStatus
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 from typing_extensions import override
@@ -73,11 +75,16 @@ class DispatchWorker(SimpleWorker):
     def request_stop(self, signum: int, frame: FrameType | None) -> None:
         """Stop in order: no new claims, running calls end, outcomes are written.
 
-        A second signal changes nothing: killing is for the supervisor, after its grace time.
+        A second signal changes nothing: killing is for the supervisor, after its grace time. RQ's
+        own version writes to Redis here; one that is away would raise into the middle of a wave.
         """
+        if sender().stopping:
+            return
         sender().stopping = True
+        self._stop_requested = True
         logger.info("worker stopping", extra={"worker": self.name, "signal": signum})
-        super().request_stop(signum, frame)  # type: ignore[no-untyped-call]  # rq's own
+        if self.get_state() != WorkerStatus.BUSY:
+            raise StopRequested
 
     @override
     def request_force_stop(self, signum: int, frame: FrameType | None) -> None:
@@ -85,19 +92,28 @@ class DispatchWorker(SimpleWorker):
 
 
 class Pulse:
-    """A thread that stamps `seen_at` every five seconds, whatever the main thread does."""
+    """A thread that stamps `seen_at` every five seconds, whatever the main thread does.
+
+    It stamps faster where `WORKER_GONE_SECONDS` is so short that a stamp could come too late.
+    """
 
     def __init__(self, queues: Sequence[str]) -> None:
         self._queues = queues
+        self._every_seconds = min(STAMP_SECONDS, current().worker_gone_seconds / 6)
+        self._is_registered = False
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
         self._reported = (0, 0)
 
     def start(self) -> None:
-        """Register this worker and begin to stamp."""
+        """Write what an earlier worker of this host spooled, register, and begin to stamp."""
         with application().app_context():
-            sender()
+            sender().recorder.flush()
         self._register()
+        logger.info(
+            "worker ready",
+            extra={"sentry": "off", "queues": ",".join(self._queues), "worker": worker_name()},
+        )
         self._thread.start()
 
     def stop(self) -> None:
@@ -109,14 +125,13 @@ class Pulse:
         introduction = Introduction(
             name=worker_name(), queues=self._queues, fingerprint=fingerprint(), sentry=False
         )
-        self._in_session(lambda session: register(session, introduction))
-        logger.info(
-            "worker ready",
-            extra={"sentry": "off", "queues": ",".join(self._queues), "worker": worker_name()},
-        )
+        self._is_registered = self._in_session(lambda session: register(session, introduction))
 
     def _run(self) -> None:
-        while not self._end.wait(STAMP_SECONDS):
+        while not self._end.wait(self._every_seconds):
+            if not self._is_registered:  # the database was away when this worker started
+                self._register()
+                continue
             recorder = sender().recorder
             now = (recorder.done, recorder.failed)
             done, failed = now[0] - self._reported[0], now[1] - self._reported[1]

@@ -51,6 +51,7 @@ class Result:
     route: str
     outcome: Outcome
     failure: Failure = Failure.NONE
+    channel: Channel = Channel.EMAIL
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +70,14 @@ def record(
 
     Waits for rows that others hold, as long as the connection's lock timeout. Does not commit.
     """
-    by_dispatch = {one.dispatch_id: one for one in results}
-    return {
-        locked.dispatch.id: record_one(session, locked, by_dispatch[locked.dispatch.id], judge)
-        for locked in lock(session, list(by_dispatch))
-    }
+    by_dispatch: dict[uuid.UUID, list[Result]] = {}
+    for result in results:  # of two attempts of one dispatch, where the database was away for long
+        by_dispatch.setdefault(result.dispatch_id, []).append(result)
+    decisions = {}
+    for locked in lock(session, list(by_dispatch)):
+        for result in by_dispatch[locked.dispatch.id]:
+            decisions[locked.dispatch.id] = record_one(session, locked, result, judge)
+    return decisions
 
 
 def record_one(session: AnySession, locked: Locked, result: Result, judge: Judge) -> Decision:

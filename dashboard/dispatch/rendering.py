@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from dashboard.database import AnySession
 from dashboard.dispatch.addresses import ascii_address
-from dashboard.dispatch.models import Dispatch
+from dashboard.dispatch.models import Dispatch, SmsContent
 from dashboard.dispatch.states import Channel
 from dashboard.providers.base import Email, File, Sms
 
@@ -40,12 +41,30 @@ def _email(row: Dispatch, files: Sequence[File]) -> Email:
     )
 
 
+def render_sms(session: AnySession, row: Dispatch) -> Sms | None:
+    """Return the text message of a dispatch, loading its content; None for an email.
+
+    Raises:
+        ContentMissing: when its content was deleted by the retention.
+    """
+    if row.channel is not Channel.SMS:
+        return None
+    content = session.get(SmsContent, row.id)
+    if content is None:
+        raise ContentMissing("Its content was deleted when its retention ended.")
+    return _sms_of(row, content)
+
+
 def _sms(row: Dispatch) -> Sms:
     if row.sms is None:
         raise ContentMissing("Its content was deleted when its retention ended; ask for a new one.")
+    return _sms_of(row, row.sms)
+
+
+def _sms_of(row: Dispatch, content: SmsContent) -> Sms:
     return Sms(
         recipient=row.recipient,
-        body=row.sms.body,
+        body=content.body,
         sender=row.sender,
-        media_urls=tuple(row.sms.media_urls),
+        media_urls=tuple(content.media_urls),
     )

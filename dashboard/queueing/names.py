@@ -25,4 +25,5 @@ class JobPath(StrEnum):
     SEND = "jobs.send.run"
     RELEASE = "jobs.release.run"
     RECONCILE = "jobs.reconcile.run"
+    POLL_REPORTS = "jobs.poll_reports.run"
     MATCH_REPORTS = "jobs.match_reports.run"

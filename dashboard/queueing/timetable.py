@@ -95,6 +95,14 @@ def timetable(settings: Settings) -> tuple[Task, ...]:
             description="Applies reports that came too early or met a locked dispatch.",
         ),
         Task(
+            name="poll_reports",
+            job=JobPath.POLL_REPORTS,
+            queue=Queue.MAINTENANCE,
+            interval_seconds=settings.poll_seconds,
+            timeout_seconds=60,
+            description="Asks providers about what awaits a report, and about doubtful ones.",
+        ),
+        Task(
             name="reconcile",
             job=JobPath.RECONCILE,
             queue=Queue.MAINTENANCE,

@@ -55,7 +55,7 @@ class Round:
 
     settings: Settings
     queue_jobs: Callable[[str], int | None]
-    capabilities: Callable[[str], Capabilities]
+    capabilities: Callable[[Channel, str], Capabilities]
     tally: Tally = field(default_factory=Tally)
     until: float = field(default_factory=lambda: clock.monotonic() + SLICE_SECONDS)
 
@@ -233,7 +233,7 @@ def _loss_change(
     attempt.outcome = OutcomeKind.UNKNOWN
     outcome = Outcome(OutcomeKind.UNKNOWN, detail=LOST)
     result = Result(locked.dispatch.id, attempt.id, about, attempt.route, outcome)
-    judge = Judge(this.settings, ACTOR, this.capabilities(attempt.route))
+    judge = Judge(this.settings, ACTOR, this.capabilities(locked.dispatch.channel, attempt.route))
     change = doubt_change(session, locked, result, judge)
     return Change(
         change.trigger,
@@ -278,10 +278,19 @@ def time_out_awaiting(session: AnySession, this: Round) -> None:
         )
     )
     for locked in _candidates(session, this, and_(Dispatch.state == State.AWAITING, overdue)):
-        hours = windows[locked.dispatch.channel].total_seconds() / 3600
+        row = locked.dispatch
+        if _is_polled(row, locked.now, windows[row.channel], this):
+            continue
+        hours = windows[row.channel].total_seconds() / 3600
         note = f"Accepted, but no report came in {hours:g} h."
         values = {"error": note}
         _move(session, locked, Change(Trigger.TIME_OUT, ACTOR, note=note, values=values), this)
+
+
+def _is_polled(row: Dispatch, now: datetime, window: timedelta, this: Round) -> bool:
+    """Return whether the poller times it out, after a last fetch; it has twice the window for it."""
+    asks = this.capabilities(row.channel, row.provider).can_fetch_status
+    return asks and row.finished_at is not None and now - row.finished_at < 2 * window
 
 
 def _move(session: AnySession, locked: Locked, change: Change, this: Round) -> None:

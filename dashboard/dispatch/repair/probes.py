@@ -11,13 +11,15 @@ from dashboard.providers.base import OutcomeKind
 from dashboard.providers.registry import RouteInvalid, route
 from dashboard.settings import Settings
 
-EVERY = timedelta(seconds=55)
+EVERY_SECONDS = 55
 
 
 def probe_routes(session: AnySession, settings: Settings) -> None:
     """Ask every paused route that probes itself whether it works again, once a minute. Commits."""
     now = database_now(session)
-    due = or_(RoutePause.probed_at.is_(None), RoutePause.probed_at <= now - EVERY)
+    # Once a minute, or in every round of a reconciler that was set to come more often.
+    every = timedelta(seconds=min(EVERY_SECONDS, settings.reconcile_seconds * 0.9))
+    due = or_(RoutePause.probed_at.is_(None), RoutePause.probed_at <= now - every)
     names = list(
         session.scalars(
             select(RoutePause.route).where(RoutePause.probes, RoutePause.resumed_at.is_(None), due)
