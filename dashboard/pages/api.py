@@ -13,15 +13,35 @@ from dashboard.access.requires import public, requires
 from dashboard.access.scope import current_access
 from dashboard.database import db
 from dashboard.dispatch.accept import Answer, accept, accept_all
+from dashboard.dispatch.actions import Press
 from dashboard.dispatch.cancel import cancel as cancel_dispatch
+from dashboard.dispatch.rehearsal import rehearse
 from dashboard.dispatch.resend import resend as resend_dispatch
 from dashboard.dispatch.retry import retry as retry_dispatch
+from dashboard.dispatch.states import Trigger
 from dashboard.dispatch.story import story_of
+from dashboard.dispatch.uploads import upload
 from dashboard.pages import api_problems
 from dashboard.pages.api_access import asker, sign_in
-from dashboard.pages.api_answers import accepted, address, captured, full, short, would_accept
+from dashboard.pages.api_answers import (
+    accepted,
+    address,
+    captured,
+    full,
+    short,
+    stored,
+    would_accept,
+)
 from dashboard.pages.api_batch import in_order, split
-from dashboard.pages.api_body import action_body, flag, is_dry_run, line, many_asks, one_ask
+from dashboard.pages.api_body import (
+    action_body,
+    flag,
+    is_dry_run,
+    line,
+    many_asks,
+    one_ask,
+    one_file,
+)
 from dashboard.pages.api_description import description
 from dashboard.providers.sandbox_mail import newest
 from dashboard.settings import Environment, current
@@ -79,6 +99,8 @@ def retry(dispatch_id: uuid.UUID) -> Json:
     """Queue a dispatch again."""
     confirm = flag(action_body(frozenset({"confirm"})), "confirm")
     access = current_access()
+    if is_dry_run():
+        return rehearsed(Press(dispatch_id, access, confirmed=confirm), Trigger.RETRY)
     row = retry_dispatch(db.session, dispatch_id, access, confirm_may_have_arrived=confirm)
     return jsonify(short(row)), 202
 
@@ -88,7 +110,10 @@ def retry(dispatch_id: uuid.UUID) -> Json:
 def cancel(dispatch_id: uuid.UUID) -> Json:
     """Cancel a dispatch; while a worker has it, the wish is noted."""
     reason = line(action_body(frozenset({"reason"})), "reason")
-    row = cancel_dispatch(db.session, dispatch_id, current_access(), reason=reason)
+    access = current_access()
+    if is_dry_run():
+        return rehearsed(Press(dispatch_id, access), Trigger.CANCEL)
+    row = cancel_dispatch(db.session, dispatch_id, access, reason=reason)
     return jsonify(short(row)), 202
 
 
@@ -97,10 +122,30 @@ def cancel(dispatch_id: uuid.UUID) -> Json:
 def resend(dispatch_id: uuid.UUID) -> Json:
     """Make the dispatch that replaces this one."""
     confirm = flag(action_body(frozenset({"confirm"})), "confirm")
-    row = resend_dispatch(db.session, dispatch_id, current_access(), confirm=confirm)
+    access = current_access()
+    if is_dry_run():
+        return rehearsed(Press(dispatch_id, access, confirmed=confirm), Trigger.REPLACE)
+    row = resend_dispatch(db.session, dispatch_id, access, confirm=confirm)
     response = jsonify({**short(row), "replaces": str(dispatch_id)})
     response.headers["Location"] = address(row.id)
     return response, 202
+
+
+@blueprint.post("/attachments")
+@requires(Permission.DISPATCH_CREATE)
+def upload_file() -> Json:
+    """Store a file that messages name by its id; with `Dry-Run: true` only check it."""
+    file = one_file()
+    who = asker()
+    if is_dry_run():
+        return jsonify(dry_run=True, filename=file.filename, size=len(file.content)), 200
+    return jsonify(stored(upload(db.session, file, who))), 201
+
+
+def rehearsed(press: Press, trigger: Trigger) -> Json:
+    """Answer a dry run of an action: what would happen, or the very refusal."""
+    sentence = rehearse(db.session, press, trigger)
+    return jsonify(dry_run=True, id=str(press.dispatch_id), would=sentence), 200
 
 
 @blueprint.get("/sandbox/messages")

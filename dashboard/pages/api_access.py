@@ -1,6 +1,6 @@
 """Who calls the API: a bearer token, never a cookie, so that no site can act for a browser."""
 
-from flask import g, request
+from flask import current_app, g, request
 
 from dashboard.access.models import Source
 from dashboard.access.permissions import Permission
@@ -19,10 +19,14 @@ def sign_in() -> None:
 
     Raises:
         TokenRefused: a token was sent, and it is not one that is valid now.
+        SignInNeeded: there is none, and the route is not public. Asked here: `current_access` also
+            knows the cookie of a signed-in person, which any site can make a browser send.
     """
     g.access = g.source = None
     header = request.headers.get("Authorization", "")
     if not header:
+        if not _is_public():
+            raise SignInNeeded
         return
     token = find_token(db.session, bearer(header))
     db.session.commit()
@@ -30,6 +34,11 @@ def sign_in() -> None:
         raise TokenRefused("This API token is unknown, expired or revoked. Ask for a new one.")
     g.access = access_of_token(token)
     g.source = token.source
+
+
+def _is_public() -> bool:
+    view = current_app.view_functions.get(request.endpoint or "")
+    return hasattr(view, "public")
 
 
 def asker() -> Asker:

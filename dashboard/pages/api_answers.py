@@ -46,6 +46,12 @@ def would_accept(request: Request) -> Json:
     return {**found, "recipients": 1, "segments": request.segments.count}
 
 
+def stored(row: Mapping[str, object]) -> Json:
+    """Return the answer to a stored file."""
+    shown = ("filename", "content_type", "size", "sha256")
+    return {"id": str(row["id"]), **{name: row[name] for name in shown}}
+
+
 def short(row: Dispatch) -> Json:
     """Return the answer to an action."""
     return {"id": str(row.id), "state": row.state.value, "url": address(row.id)}

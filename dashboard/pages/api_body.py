@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 
 from flask import request
-from werkzeug.exceptions import BadRequest, UnsupportedMediaType
+from werkzeug.exceptions import UnsupportedMediaType
 
 from dashboard.dispatch.accept import Ask
+from dashboard.dispatch.fields import Fields
+from dashboard.dispatch.file_fields import new_file
 from dashboard.dispatch.idempotency import body_hash, check_key
 from dashboard.dispatch.intake import limits_of
 from dashboard.dispatch.json_body import TEXT_OCTETS, parse_object
-from dashboard.dispatch.requests import InvalidRequest, Problem
+from dashboard.dispatch.requests import InvalidRequest, NewFile, Problem
 from dashboard.dispatch.validation import parse_request
 from dashboard.settings import current
 
@@ -45,6 +47,19 @@ def one_ask() -> Ask:
         return Ask(parsed)
     key = check_key(request.headers["Idempotency-Key"])
     return Ask(parsed, key, body_hash(values))
+
+
+def one_file() -> NewFile:
+    """Return the file that is to be stored.
+
+    Raises:
+        InvalidRequest: naming what is wrong with it.
+    """
+    fields = Fields(json_object(), [])
+    file = new_file(fields, current().attachment_max_bytes)
+    if file is None:
+        raise InvalidRequest(fields.problems)
+    return file
 
 
 def many_asks() -> list[Ask | InvalidRequest]:
@@ -84,10 +99,7 @@ def action_body(known: frozenset[str]) -> Mapping[str, object]:
 
     Raises:
         InvalidRequest: naming a field that the action does not have.
-        BadRequest: a dry run was asked for, which actions do not have.
     """
-    if is_dry_run():
-        raise BadRequest("Nothing was done: this action has no dry run. Leave Dry-Run out.")
     if not request.get_data():
         return {}
     values = json_object(largest=ACTION_OCTETS)

@@ -67,6 +67,7 @@ def _paths() -> Json:
         "/dispatches/{dispatch_id}/retry": _action("retry", "Queue it again", "Confirmation"),
         "/dispatches/{dispatch_id}/cancel": _action("cancel", "Never send it", "Reason"),
         "/dispatches/{dispatch_id}/resend": _action("resend", "Replace it", "Confirmation"),
+        "/attachments": {"post": _upload()},
         "/sandbox/messages": {"get": _sandbox()},
         "/openapi.json": {
             "get": {
@@ -114,16 +115,31 @@ def _create_batch() -> Json:
 
 
 def _action(name: str, summary: str, schema: str) -> Json:
+    responses: Json = {
+        "202": _answer("Done; for a resend this is the new dispatch", "Acted"),
+        "200": _answer("What would happen (dry run)", "WouldAct"),
+        **_problems(400, 401, 403, 404, 409, 413, 415),
+    }
+    operation: Json = {
+        "operationId": name,
+        "summary": summary,
+        "parameters": [_DRY_RUN],
+        "requestBody": {**_body(schema), "required": False},
+        "responses": responses,
+    }
+    return {"parameters": [_DISPATCH_ID], "post": operation}
+
+
+def _upload() -> Json:
     return {
-        "parameters": [_DISPATCH_ID],
-        "post": {
-            "operationId": name,
-            "summary": summary,
-            "requestBody": {**_body(schema), "required": False},
-            "responses": {
-                "202": _answer("Done; for a resend this is the new dispatch", "Acted"),
-                **_problems(400, 401, 403, 404, 409, 413, 415),
-            },
+        "operationId": "upload_file",
+        "summary": "Store a file that messages name by its id",
+        "parameters": [_DRY_RUN],
+        "requestBody": _body("File"),
+        "responses": {
+            "201": _answer("Stored", "StoredFile"),
+            "200": {"description": "It could be stored (dry run)"},
+            **_problems(400, 401, 403, 413, 415),
         },
     }
 

@@ -50,8 +50,23 @@ _FILE: Json = _object(
     "filename",
     "content",
 )
+_NAMED_FILE: Json = _object(
+    {"id": _ID, "inline": {"type": "boolean"}, "content_id": _TEXT},
+    "id",
+)
 
 SCHEMAS: Json = {
+    "File": _FILE,
+    "StoredFile": _object(
+        {
+            "id": _ID,
+            "filename": _TEXT,
+            "content_type": _TEXT,
+            "size": {"type": "integer"},
+            "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        },
+        *("id", "filename", "content_type", "size", "sha256"),
+    ),
     "Message": {"oneOf": [_reference("Email"), _reference("Sms")]},
     "Email": _object(
         {
@@ -65,7 +80,11 @@ SCHEMAS: Json = {
             "text": _TEXT,
             "html": _TEXT,
             "headers": {"type": "object", "additionalProperties": {"type": "string"}},
-            "attachments": {"type": "array", "items": {"oneOf": [_FILE, _ID]}, "maxItems": 30},
+            "attachments": {
+                "type": "array",
+                "items": {"oneOf": [_reference("File"), _NAMED_FILE, _ID]},
+                "maxItems": 30,
+            },
             **_COMMON,
         },
         "channel",
@@ -123,6 +142,9 @@ SCHEMAS: Json = {
             }
         },
         "results",
+    ),
+    "WouldAct": _object(
+        {"dry_run": {"const": True}, "id": _ID, "would": _TEXT}, "dry_run", "id", "would"
     ),
     "Acted": _object({"id": _ID, "state": _TEXT, "url": _TEXT, "replaces": _ID}, "id", "state"),
     "Dispatch": _object(

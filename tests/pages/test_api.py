@@ -200,52 +200,6 @@ def test_a_batch_has_one_to_a_thousand_messages(api: ApiClient, count_of_message
     assert answer.json["errors"][0]["field"] == "messages"
 
 
-def test_cancel_retry_and_resend_move_a_dispatch(
-    api: ApiClient, session: scoped_session[Session]
-) -> None:
-    sent = api.send()
-    place = f"/dispatches/{sent.json['id']}"
-    assert api.post(f"{place}/cancel", {"reason": "wrong template"}).json["state"] == "cancelled"
-    refused = api.post(f"{place}/retry")
-    assert refused.status_code == 409
-    assert refused.content_type == "application/problem+json"
-    resent = api.post(f"{place}/resend")
-    assert resent.status_code == 202
-    assert resent.json["replaces"] == sent.json["id"]
-    again = api.post(f"{place}/resend")
-    assert again.status_code == 409
-    assert resent.json["id"] in again.json["detail"]
-    failed = make_dispatch(session(), source=api.source, state=State.ERRORED)
-    session.commit()
-    assert api.post(f"/dispatches/{failed.id}/retry").json["state"] == "queued"
-
-
-def test_what_may_have_arrived_needs_a_confirmation(
-    api: ApiClient, session: scoped_session[Session]
-) -> None:
-    row = make_dispatch(session(), source=api.source, state=State.SUCCEEDED)
-    session.commit()
-    assert api.post(f"/dispatches/{row.id}/resend").status_code == 409
-    assert api.post(f"/dispatches/{row.id}/resend", {"confirm": "yes"}).status_code == 400
-    assert api.post(f"/dispatches/{row.id}/resend", {"confirm": True}).status_code == 202
-
-
-def test_an_action_asked_for_as_a_dry_run_does_nothing(
-    api: ApiClient, session: scoped_session[Session]
-) -> None:
-    sent = api.send()
-    place = f"/dispatches/{sent.json['id']}/cancel"
-    assert api.post(place, headers={"Dry-Run": "true"}).status_code == 400
-    session.expire_all()
-    assert session.get(Dispatch, uuid.UUID(sent.json["id"])).state is State.QUEUED
-
-
-@pytest.mark.parametrize("action", ["retry", "cancel", "resend"])
-def test_actions_are_not_done_by_get(api: ApiClient, action: str) -> None:
-    answer = api.get(f"/dispatches/{uuid.uuid4()}/{action}")
-    assert answer.status_code == 405
-
-
 def test_a_dispatch_of_another_source_is_not_there(
     api: ApiClient, client: FlaskClient, session: scoped_session[Session]
 ) -> None:
