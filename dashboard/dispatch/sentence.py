@@ -145,12 +145,12 @@ def _last(error: str, wait: str) -> str:
 def _stalled(this: Situation) -> _Words:
     if this.hold is Hold.BACKFILL:
         return _held(this, "Stalled: it is not sent by itself.")
-    maybe = " An earlier attempt may have arrived." if this.maybe_sent else ""
+    maybe = "An earlier attempt may have arrived." if this.maybe_sent else ""
     waited = this.since(this.due_at or this.requested_at)
     taken = f"No worker has taken it for {waited}" if waited else "No worker has taken it"
     return _Words(
         f"Stalled. {taken}.",
-        f"It goes out when one does. {_line(this)}{maybe}".strip(),
+        " ".join(one for one in ("It goes out when one does.", _line(this), maybe) if one),
         f"{taken}.",
     )
 
