@@ -2,15 +2,45 @@
 
 from flask import Blueprint, Flask
 
-from dashboard.pages import api, health, webhooks
+from dashboard.pages import (
+    api,
+    assets,
+    dispatches,
+    errors,
+    health,
+    live,
+    presentation,
+    presses,
+    preview,
+    sandbox,
+    security,
+    sign_in,
+    webhooks,
+)
 from dashboard.settings import Settings
 
-# Every page's blueprint; a page that is not here does not exist.
-BLUEPRINTS: tuple[Blueprint, ...] = (api.blueprint, health.blueprint, webhooks.blueprint)
+# Every page's blueprint; a page that is not here does not exist. Sign-in adds its own.
+BLUEPRINTS: tuple[Blueprint, ...] = (
+    api.blueprint,
+    health.blueprint,
+    webhooks.blueprint,
+    dispatches.blueprint,
+    presses.blueprint,
+    preview.blueprint,
+    sandbox.blueprint,
+)
+
+for _one in (dispatches.blueprint, presses.blueprint):
+    live.vary(_one)
 
 
 def register(app: Flask, settings: Settings) -> None:
     """Add every page, the API and what surrounds them (headers, errors) to an application."""
     app.extensions["wireroom"] = settings
+    security.init_app(app, settings)
+    sign_in.init_app(app, settings)
+    assets.register(app)
+    presentation.register(app, settings)
+    errors.register(app)
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint)
