@@ -14,6 +14,7 @@ from dashboard.access.scope import current_access
 from dashboard.database import db
 from dashboard.dispatch.accept import Answer, accept, accept_all
 from dashboard.dispatch.actions import Press
+from dashboard.dispatch.api_list import list_dispatches
 from dashboard.dispatch.cancel import cancel as cancel_dispatch
 from dashboard.dispatch.rehearsal import rehearse
 from dashboard.dispatch.resend import resend as resend_dispatch
@@ -28,6 +29,7 @@ from dashboard.pages.api_answers import (
     address,
     captured,
     full,
+    listed,
     short,
     stored,
     would_accept,
@@ -43,6 +45,7 @@ from dashboard.pages.api_body import (
     one_file,
 )
 from dashboard.pages.api_description import description
+from dashboard.pages.api_query import cursor, wanted
 from dashboard.providers.sandbox_mail import newest
 from dashboard.settings import Environment, current
 
@@ -83,6 +86,15 @@ def create_batch() -> Json:
         for one in accept_all(db.session, asks, who)
     ]
     return jsonify(results=in_order(answers, wrong)), 202
+
+
+@blueprint.get("/dispatches")
+@requires(Permission.DISPATCH_LIST)
+def list_all() -> Response:
+    """List dispatches, newest first; `next` is the cursor of the page after this one."""
+    access = current_access()
+    rows, last = list_dispatches(db.session, wanted(), access)
+    return jsonify(dispatches=[listed(row, access) for row in rows], next=cursor(last))
 
 
 @blueprint.get("/dispatches/<uuid:dispatch_id>")

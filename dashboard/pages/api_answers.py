@@ -57,9 +57,8 @@ def short(row: Dispatch) -> Json:
     return {"id": str(row.id), "state": row.state.value, "url": address(row.id)}
 
 
-def full(story: Story, access: Access) -> Json:
-    """Return all that is known about a dispatch, apart from what it says."""
-    row = story.dispatch
+def listed(row: Dispatch, access: Access) -> Json:
+    """Return a dispatch as the list shows it."""
     return {
         **short(row),
         **_what(row, access),
@@ -67,6 +66,13 @@ def full(story: Story, access: Access) -> Json:
         "replaces": _id(row.replaces_id),
         "replaced_by": _id(row.replaced_by_id),
         "copy_of": _id(row.copy_of_id),
+    }
+
+
+def full(story: Story, access: Access) -> Json:
+    """Return all that is known about a dispatch, apart from what it says."""
+    return {
+        **listed(story.dispatch, access),
         "copies": [str(copy) for copy in story.copies],
         "attachments": [
             {

@@ -51,7 +51,7 @@ def description() -> Json:
 
 def _paths() -> Json:
     return {
-        "/dispatches": {"post": _create()},
+        "/dispatches": {"post": _create(), "get": _list()},
         "/dispatches/batch": {"post": _create_batch()},
         "/dispatches/{dispatch_id}": {
             "parameters": [_DISPATCH_ID],
@@ -98,6 +98,27 @@ def _create() -> Json:
             **_problems(400, 401, 403, 409, 413, 415),
         },
     }
+
+
+def _list() -> Json:
+    texts = ("state", "view", "channel", "kind", "provider", "target_type", "target_id", "cursor")
+    parameters = [
+        *(_query(name, {"type": "string"}) for name in texts),
+        *(_query(name, {"type": "string", "format": "date-time"}) for name in ("from", "until")),
+        # Each is name=text; every one given must be there.
+        _query("label", {"type": "array", "items": {"type": "string"}}),
+        _query("limit", {"type": "integer", "minimum": 1, "maximum": 200, "default": 50}),
+    ]
+    return {
+        "operationId": "list_all",
+        "summary": "Dispatches of the token's source, newest first",
+        "parameters": parameters,
+        "responses": {"200": _answer("A page", "Page"), **_problems(400, 401, 403)},
+    }
+
+
+def _query(name: str, schema: Json) -> Json:
+    return {"name": name, "in": "query", "schema": schema}
 
 
 def _create_batch() -> Json:

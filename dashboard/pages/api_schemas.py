@@ -174,6 +174,17 @@ SCHEMAS: Json = {
         },
         closed=False,
     ),
+    "Page": _object(
+        {
+            "dispatches": {
+                "type": "array",
+                "items": {"type": "object", "description": "As Dispatch, without its timeline."},
+            },
+            "next": {"type": ["string", "null"], "description": "The cursor of the next page."},
+        },
+        "dispatches",
+        "next",
+    ),
     "Problem": _object(
         {
             "type": _TEXT,
