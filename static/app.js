@@ -184,6 +184,17 @@
     field.select();
   });
 
+  // ---- Theme --------------------------------------------------------------------------------
+  document.addEventListener("click", (event) => {
+    const chosen = event.target.closest("[data-theme-choice]");
+    if (!chosen) return;
+    root.dataset.theme = chosen.dataset.themeChoice;
+    document.cookie = `theme=${chosen.dataset.themeChoice}; path=/; max-age=31536000; samesite=lax`;
+    for (const one of document.querySelectorAll("[data-theme-choice]")) {
+      one.setAttribute("aria-pressed", String(one === chosen));
+    }
+  });
+
   // A filter that is chosen is applied; the button is for those without a script.
   document.addEventListener("change", (event) => {
     if (event.target.matches("[data-apply] select")) event.target.form.requestSubmit();

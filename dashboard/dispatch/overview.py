@@ -66,9 +66,8 @@ class Overview:
         """The line of history that cancelled it, if it is cancelled."""
         if self.row.state is not State.CANCELLED:
             return None
-        return next(
-            (one for one in reversed(self.transitions) if one.state_to == "cancelled"), None
-        )
+        cancelled = [one for one in self.transitions if one.state_to == State.CANCELLED]
+        return cancelled[-1] if cancelled else None
 
     @property
     def replaced_by(self) -> Dispatch | None:

@@ -39,14 +39,14 @@ SILENT_PRESSES = frozenset({"dispatch.acknowledge", "dispatch.check", "attachmen
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """What happened to one dispatch, each list oldest first, and the database's time now."""
+    """What happened to one dispatch, each list oldest first."""
 
     row: Dispatch
     now: datetime
-    transitions: Sequence[Transition] = ()
-    attempts: Sequence[Attempt] = ()
-    reports: Sequence[StoredReport] = ()
-    activities: Sequence[Activity] = ()
+    transitions: Sequence[Transition]
+    attempts: Sequence[Attempt]
+    reports: Sequence[StoredReport]
+    activities: Sequence[Activity]
 
 
 def timeline(events: Events) -> tuple[Entry, ...]:
