@@ -66,7 +66,7 @@ class TwilioProvider:
 
     @cached_property
     def _http(self) -> BoundedHttpClient:
-        return BoundedHttpClient(self.api_url, self._account.timeouts)
+        return BoundedHttpClient(lambda: self.api_url(), self._account.timeouts)
 
     def api_url(self) -> str:
         """Return the address of the API, where it is another than Twilio's own."""
