@@ -1,8 +1,9 @@
 """The periodic task that finds and repairs what went silent, and probes paused routes."""
 
 from dashboard.database import db
-from dashboard.dispatch.repair.passes import Round, reconcile
+from dashboard.dispatch.repair.passes import reconcile
 from dashboard.dispatch.repair.probes import probe_routes
+from dashboard.dispatch.repair.round import Round
 from dashboard.dispatch.states import Channel
 from dashboard.providers.base import Capabilities
 from dashboard.providers.registry import RouteInvalid, route

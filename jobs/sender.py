@@ -216,7 +216,7 @@ def _call(provider: Provider, one: Prepared, marked_at: float) -> Outcome:
 
 
 def _outcome(future: Future[Outcome]) -> Outcome:
-    """Return what a call came to; one that raised may have arrived, and costs the others nothing."""
+    """Return what a call came to; one that raised may have arrived, and costs no other's."""
     error = future.exception()
     if error is None:
         return future.result()

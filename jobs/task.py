@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import SQLAlchemyError
 
 from dashboard.database import database_now, db
-from dashboard.dispatch.repair.passes import Tally
+from dashboard.dispatch.repair.round import Tally
 from dashboard.workers.models import TaskRun, TaskStatus
 from jobs.process import application
 

@@ -18,7 +18,7 @@ from dashboard.dispatch.doubt import LOOK_UP_AFTER, LOOK_UP_FOR
 from dashboard.dispatch.facts import Evidence
 from dashboard.dispatch.models import Attempt, Dispatch
 from dashboard.dispatch.rendering import ContentMissing, render_sms
-from dashboard.dispatch.repair.passes import Tally
+from dashboard.dispatch.repair.round import Tally
 from dashboard.dispatch.reports import receive
 from dashboard.dispatch.states import Channel, NextStep, State, Trigger
 from dashboard.dispatch.transitions import Change, Locked, lock, move

@@ -16,7 +16,7 @@ from dashboard.dispatch.claims import Taker
 from dashboard.dispatch.models import Attempt, Dispatch
 from dashboard.dispatch.outcomes import Judge, Result
 from dashboard.dispatch.polling import Poll, poll
-from dashboard.dispatch.repair.passes import Tally
+from dashboard.dispatch.repair.round import Tally
 from dashboard.dispatch.states import Channel, NextStep, State
 from dashboard.providers import registry
 from dashboard.providers.base import Key, Sms
