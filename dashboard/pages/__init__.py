@@ -9,6 +9,7 @@ from dashboard.pages import (
     errors,
     health,
     live,
+    preferences,
     presentation,
     presses,
     preview,
@@ -27,6 +28,7 @@ BLUEPRINTS: tuple[Blueprint, ...] = (
     dispatches.blueprint,
     presses.blueprint,
     preview.blueprint,
+    preferences.blueprint,
     sandbox.blueprint,
 )
 
@@ -41,6 +43,6 @@ def register(app: Flask, settings: Settings) -> None:
     sign_in.init_app(app, settings)
     assets.register(app)
     presentation.register(app, settings)
-    errors.register(app)
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint)
+    errors.register(app)

@@ -6,8 +6,7 @@ Holds no rule of the domain: what a state means is said by `dashboard.dispatch.s
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from flask import Flask, has_request_context, request
-from flask_login import current_user
+from flask import Flask, g, has_request_context, request
 from flask_wtf.csrf import generate_csrf
 from markupsafe import Markup
 
@@ -54,17 +53,20 @@ def csrf_field() -> Markup:
 
 def theme() -> str:
     """Return the theme that the viewer chose on this browser, else the one of their account."""
-    if not has_request_context():
-        return "auto"
-    chosen = request.cookies.get("theme") or getattr(current_user, "theme", "")
+    chosen = _chosen("theme", "theme")
     return chosen if chosen in THEMES else "auto"
 
 
+def _chosen(cookie: str, attribute: str) -> str:
+    """Return what this browser, else the account, has chosen; never asks the database for it."""
+    if not has_request_context():
+        return ""
+    return request.cookies.get(cookie) or getattr(g.get("_login_user"), attribute, "") or ""
+
+
 def zone() -> ZoneInfo:
-    """Return the viewer's time zone: of their account, else what their browser said, else UTC."""
-    name = ""
-    if has_request_context():
-        name = getattr(current_user, "time_zone", "") or request.cookies.get("tz", "")
+    """Return the viewer's time zone: what their browser said, else of their account, else UTC."""
+    name = _chosen("tz", "time_zone")
     try:
         return ZoneInfo(name) if name and len(name) <= 64 else ZoneInfo("UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
