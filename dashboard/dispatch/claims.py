@@ -15,6 +15,7 @@ from sqlalchemy import (
     Subquery,
     and_,
     case,
+    exists,
     func,
     or_,
     select,
@@ -137,7 +138,8 @@ def _candidates(taker: Taker, limit: int) -> Select[Dispatch, datetime]:
     wanted = is_own if ranked is None else or_(is_own, Dispatch.id.in_(select(ranked.c.id)))
     first = case((is_own, 0), else_=1)
     return (
-        select(Dispatch, func.clock_timestamp())
+        # The time of the statement, so that the rules see the very moment the condition saw.
+        select(Dispatch, now)
         .outerjoin(EmailContent, EmailContent.dispatch_id == Dispatch.id)
         .outerjoin(SmsContent, SmsContent.dispatch_id == Dispatch.id)
         .options(contains_eager(Dispatch.email), contains_eager(Dispatch.sms))
@@ -159,8 +161,13 @@ def _candidates(taker: Taker, limit: int) -> Select[Dispatch, datetime]:
 
 
 def _ranked_siblings(taker: Taker, limit: int) -> Subquery:
-    """Return the ids that come next on a queue, sources taking turns."""
+    """Return the ids that come next on a queue, sources taking turns.
+
+    None come along with a row whose worker was lost: it may be what kills the next one as well.
+    """
     sibling = aliased(Dispatch)
+    suspect = aliased(Dispatch)
+    own_is_suspect = exists().where(is_one_of(suspect.id, taker.own), suspect.losses > 0)
     oldest = (
         select(sibling.id, sibling.source_id, sibling.due_at)
         .where(
@@ -170,6 +177,7 @@ def _ranked_siblings(taker: Taker, limit: int) -> Subquery:
             sibling.next_step == NextStep.SEND,
             sibling.hold == Hold.NONE,
             sibling.losses == 0,
+            ~own_is_suspect,
         )
         .order_by(sibling.due_at)
         .limit(limit * CANDIDATES * 4)

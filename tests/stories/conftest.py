@@ -1,0 +1,5 @@
+"""The installation that stories act on."""
+
+from tests.installation import here
+
+__all__ = ["here"]
