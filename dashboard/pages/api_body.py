@@ -1,6 +1,7 @@
 """Reads the body and the headers of an API request, bounded, before anything is looked at."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from flask import request
 from werkzeug.exceptions import UnsupportedMediaType
@@ -43,10 +44,23 @@ def one_ask() -> Ask:
     """Return the request for one message, with its idempotency key."""
     values = json_object()
     parsed = parse_request(values, limits_of(current()))
-    if "Idempotency-Key" not in request.headers:
-        return Ask(parsed)
-    key = check_key(request.headers["Idempotency-Key"])
-    return Ask(parsed, key, body_hash(values))
+    key = idempotency_key()
+    return Ask(parsed, key, body_hash(values)) if key else Ask(parsed)
+
+
+def idempotency_key() -> str:
+    """Return the key of the request, or nothing where it has none.
+
+    Raises:
+        InvalidRequest: it has one that cannot be used.
+    """
+    given = request.headers.get("Idempotency-Key")
+    if given is None:
+        return ""
+    with suppress(UnicodeError):
+        # WSGI hands on the octets of a header as Latin-1; what is not ASCII is meant as UTF-8.
+        given = given.encode("latin-1").decode("utf-8")
+    return check_key(given)
 
 
 def one_file() -> NewFile:
@@ -78,8 +92,7 @@ def many_asks() -> list[Ask | InvalidRequest]:
     if not 1 <= len(messages) <= MOST_MESSAGES:
         text = f"It has {len(messages)} messages; a batch has 1 to {MOST_MESSAGES}."
         raise InvalidRequest([Problem("messages", text)])
-    given = request.headers.get("Idempotency-Key")
-    key = "" if given is None else check_key(given)
+    key = idempotency_key()
     return [_judge(message, key, position) for position, message in enumerate(messages)]
 
 

@@ -4,6 +4,7 @@ Does not repeat what was sent: no address, no content.
 """
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 
@@ -14,6 +15,8 @@ from dashboard.access.scope import NotAllowed, OutOfScope, SignInNeeded
 from dashboard.dispatch.actions import ActionRefused, ConfirmationNeeded
 from dashboard.dispatch.idempotency import KeyReused
 from dashboard.dispatch.requests import InvalidRequest, Problem
+
+logger = logging.getLogger("wireroom.api")
 
 CONTENT_TYPE = "application/problem+json"
 NOT_VALID = "The request is not valid"
@@ -66,6 +69,7 @@ def register(blueprint: Blueprint) -> None:
     blueprint.register_error_handler(OutOfScope, _not_there)
     blueprint.register_error_handler(SignInNeeded, _no_token)
     blueprint.register_error_handler(TokenRefused, _no_token)
+    blueprint.register_error_handler(OSError, _not_stored)
     blueprint.register_error_handler(HTTPException, _http)
 
 
@@ -88,6 +92,15 @@ def _not_allowed(error: NotAllowed) -> Response:
 
 def _not_there(_: OutOfScope) -> Response:
     return problem(404, "There is nothing here, or it belongs to another source than your token.")
+
+
+def _not_stored(error: OSError) -> Response:
+    """Answer that the disk (or a lock) did not let us: nothing was accepted, a repeat is safe."""
+    logger.error("request not stored", extra={"error": type(error).__name__, "code": error.errno})
+    detail = "Nothing was accepted: it could not be stored just now. Send it again, with its key."
+    answer = problem(503, detail)
+    answer.headers["Retry-After"] = "30"
+    return answer
 
 
 def _no_token(error: Exception) -> Response:

@@ -166,6 +166,20 @@ def test_a_failed_flush_in_a_savepoint_does_not_cost_the_others(
     assert jobs() == [str(kept.id)]
 
 
+def test_a_transaction_around_the_session_publishes_nothing_until_it_is_known(
+    host: Session, database: Engine, jobs: Callable[..., list[str]]
+) -> None:
+    with database.connect() as connection:
+        outer = connection.begin()
+        with Session(connection, join_transaction_mode="create_savepoint") as inner:
+            email(inner)
+            inner.commit()
+        outer.rollback()
+
+    assert jobs() == []
+    assert count(host) == 0
+
+
 def test_several_adds_are_published_together_by_queue(
     host: Session, jobs: Callable[..., list[str]], settings: Settings
 ) -> None:
