@@ -14,12 +14,13 @@ from sqlalchemy import (
     Select,
     Subquery,
     and_,
-    case,
     exists,
     func,
+    literal,
     or_,
     select,
     text,
+    union_all,
     update,
 )
 from sqlalchemy.orm import aliased, contains_eager
@@ -133,18 +134,15 @@ OPEN_ATTEMPTS = text("""
 
 def _candidates(taker: Taker, limit: int) -> Select[Dispatch, datetime]:
     now = func.statement_timestamp()
-    ranked = _ranked_siblings(taker, limit) if taker.siblings else None
-    is_own = is_one_of(Dispatch.id, taker.own)
-    wanted = is_own if ranked is None else or_(is_own, Dispatch.id.in_(select(ranked.c.id)))
-    first = case((is_own, 0), else_=1)
+    wanted = _wanted(taker, limit)
     return (
         # The time of the statement, so that the rules see the very moment the condition saw.
         select(Dispatch, now)
+        .join(wanted, wanted.c.id == Dispatch.id)
         .outerjoin(EmailContent, EmailContent.dispatch_id == Dispatch.id)
         .outerjoin(SmsContent, SmsContent.dispatch_id == Dispatch.id)
         .options(contains_eager(Dispatch.email), contains_eager(Dispatch.sms))
         .where(
-            wanted,
             claimable(now),
             or_(
                 *(
@@ -153,18 +151,21 @@ def _candidates(taker: Taker, limit: int) -> Select[Dispatch, datetime]:
                 )
             ),
         )
-        .order_by(first, Dispatch.due_at, Dispatch.id)
+        .order_by(wanted.c.turn, Dispatch.due_at, Dispatch.id)
         .limit(limit)
         .with_for_update(of=Dispatch, skip_locked=True)
         .execution_options(populate_existing=True)
     )
 
 
-def _ranked_siblings(taker: Taker, limit: int) -> Subquery:
-    """Return the ids that come next on a queue, sources taking turns.
+def _wanted(taker: Taker, limit: int) -> Subquery:
+    """Return the ids that a taker would have and their turn: its own first, sources in turns.
 
     None come along with a row whose worker was lost: it may be what kills the next one as well.
     """
+    own = select(Dispatch.id, literal(0).label("turn")).where(is_one_of(Dispatch.id, taker.own))
+    if not taker.siblings:
+        return own.subquery()
     sibling = aliased(Dispatch)
     suspect = aliased(Dispatch)
     own_is_suspect = exists().where(is_one_of(suspect.id, taker.own), suspect.losses > 0)
@@ -177,6 +178,7 @@ def _ranked_siblings(taker: Taker, limit: int) -> Subquery:
             sibling.next_step == NextStep.SEND,
             sibling.hold == Hold.NONE,
             sibling.losses == 0,
+            ~is_one_of(sibling.id, taker.own),
             ~own_is_suspect,
         )
         .order_by(sibling.due_at)
@@ -189,12 +191,13 @@ def _ranked_siblings(taker: Taker, limit: int) -> Subquery:
         .label("turn")
     )
     turns = select(oldest.c.id, oldest.c.due_at, turn).subquery()
-    return (
-        select(turns.c.id)
+    siblings = (
+        select(turns.c.id, turns.c.turn)
         .order_by(turns.c.turn, turns.c.due_at)
         .limit(limit * CANDIDATES)
         .subquery()
     )
+    return union_all(own, select(siblings)).subquery()
 
 
 def _take(row: Dispatch, taker: Taker, now: datetime) -> tuple[Claim, dict[str, object]]:

@@ -143,11 +143,11 @@ def _own_target(trigger: Trigger, facts: Facts) -> Decision:
 
 def _decide_late_outcome(state: State, trigger: Trigger, facts: Facts) -> Decision:
     """Decide an outcome that came after somebody else took over or a report moved the row."""
-    if not facts.news_rose:
+    before_retry = facts.subject is not None and facts.subject.before_retry
+    if not facts.news_rose or before_retry:
         return IGNORED
     if trigger in (Trigger.ACCEPT, Trigger.COMPLETE):
-        before = facts.subject is not None and facts.subject.before_retry
-        return IGNORED if before else settle(state, facts, IGNORED)
+        return settle(state, facts, IGNORED)
     waits_for_answer = state is State.UNCONFIRMED or (
         state is State.DELAYED and facts.next_step is NextStep.LOOK_UP
     )
@@ -202,8 +202,15 @@ def _decide_failed(state: State, trigger: Trigger, facts: Facts) -> Decision:
     if state in (State.AWAITING, State.SENT, State.UNCONFIRMED):
         return IGNORED if facts.may_have_arrived else _moved(target)
     if state is State.SUCCEEDED:
-        return IGNORED if facts.may_have_arrived or not facts.permanent else _moved(target)
+        return _undelivered(facts)
     return _moved(target) if is_latest else IGNORED
+
+
+def _undelivered(facts: Facts) -> Decision:
+    """Decide a permanent bounce after the delivery, so that the other order ends the same."""
+    if not facts.permanent:
+        return IGNORED
+    return _moved(State.UNCONFIRMED if facts.may_have_arrived else State.ERRORED)
 
 
 def _decide_upkeep(state: State, trigger: Trigger, facts: Facts) -> Decision:
@@ -262,7 +269,8 @@ def _decide_retry(state: State, facts: Facts) -> Decision:
         return _refused(f"It is {LABELS[state].lower()}, so there is nothing to try again.")
     if state is State.DELAYED and facts.next_step is NextStep.LOOK_UP:
         return _refused("The provider is being asked whether it arrived; wait for the answer.")
-    if facts.hold is Hold.ROUTE:
+    # An errored one may keep the hold of a route that is open by now; `release` lifts it.
+    if state is State.DELAYED and facts.hold is Hold.ROUTE:
         return _refused("Its route is paused; resume the route, then it goes out by itself.")
     return _moved(State.QUEUED)
 
