@@ -27,7 +27,7 @@ class Button:
 
     Attributes:
         asks: it leads to a page that asks once more, because a second copy may arrive.
-        takes_reason: it opens a field for a reason.
+        takes_reason: a reason may be given with it.
     """
 
     action: Action
@@ -83,7 +83,7 @@ def _button(action: Action, this: Situation) -> Button:
     takes_reason = action in (Action.CANCEL, Action.ACKNOWLEDGE)
     return Button(
         action,
-        f"{label}…" if asks or takes_reason else label,
+        f"{label}…" if asks else label,
         _consequence(action, this, asks=asks),
         asks=asks,
         takes_reason=takes_reason,
@@ -100,9 +100,9 @@ _LABELS = {
 
 def _consequence(action: Action, this: Situation, *, asks: bool) -> str:
     if action is Action.CANCEL:
-        return "It will never be sent. Asks for a reason."
+        return "It will never be sent."
     if action is Action.ACKNOWLEDGE:
-        return "Takes it off the list that needs attention. Asks for a reason."
+        return "Takes it off the list that needs attention."
     twice = "It may arrive twice; you are asked once more." if asks else ""
     if action is Action.RETRY:
         if this.permanent and this.state is State.ERRORED:

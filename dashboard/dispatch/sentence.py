@@ -210,7 +210,7 @@ def _sent(this: Situation) -> _Words:
     return _Words(
         f"Sent. {who} accepted it{this.at(this.finished_at)}.",
         "This route gives no delivery reports.",
-        f"{who} accepted it; this route gives no reports.",
+        f"{who} accepted it.",
     )
 
 

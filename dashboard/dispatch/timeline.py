@@ -60,7 +60,7 @@ def timeline(events: Events) -> tuple[Entry, ...]:
         *(press_entry(one) for one in events.activities if _is_told(one)),
     ]
     ordered = sorted(told, key=lambda one: (one.at, one.rank))
-    return tuple(_with_gaps(_folded(ordered), events))
+    return tuple(_with_gaps(_changes_only(_folded(ordered)), events))
 
 
 def _move(row: Dispatch, move: Transition, by_number: dict[int, Attempt]) -> Entry:
@@ -170,10 +170,21 @@ def _fold(entries: list[Entry], places: list[int]) -> Entry:
     )
 
 
+def _changes_only(entries: Iterable[Entry]) -> Iterable[Entry]:
+    """Name a state only where it is another than the last one named; a claim names none."""
+    named: State | None = None
+    for entry in entries:
+        if entry.state is not None and entry.state is named:
+            yield replace(entry, state=None, tint=entry.state)
+            continue
+        named = entry.state or named
+        yield entry
+
+
 # ---- gaps -------------------------------------------------------------------------------------
 
 
-def _with_gaps(entries: list[Entry], events: Events) -> Iterable[Entry]:
+def _with_gaps(entries: Iterable[Entry], events: Events) -> Iterable[Entry]:
     before: Entry | None = None
     state = State.QUEUED
     for entry in entries:

@@ -13,6 +13,7 @@ from dashboard.dispatch.timeline_entries import Entry, Kind, Lane
 from dashboard.dispatch.wording import actor_name, clipped, count_of, full_stop, mask
 
 SHOWN = 400
+SLOW_SECONDS = 1.0
 CLOCKS_APART = timedelta(seconds=2)
 OUTCOMES = frozenset(
     {Trigger.ACCEPT, Trigger.COMPLETE, Trigger.DEFER, Trigger.FAIL, Trigger.DOUBT, Trigger.LOSE}
@@ -133,7 +134,7 @@ def _took(attempt: Attempt) -> str:
     if attempt.handed_over_at is None or attempt.finished_at is None:
         return ""
     seconds = (attempt.finished_at - attempt.handed_over_at).total_seconds()
-    return f"answered in {seconds:.1f}\u00a0s" if seconds >= 0 else ""
+    return f"answered in {seconds:.1f}\u00a0s" if seconds >= SLOW_SECONDS else ""
 
 
 def late_entry(attempt: Attempt) -> Entry:

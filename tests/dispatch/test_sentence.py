@@ -63,7 +63,7 @@ def test_every_button_says_what_the_press_does() -> None:
     for one in ALL:
         for button in diagnose(one).buttons:
             assert button.consequence.endswith(".")
-            assert button.label.endswith("…") == (button.asks or button.takes_reason)
+            assert button.label.endswith("…") == button.asks
 
 
 def test_what_may_have_arrived_is_asked_once_more_before_it_is_sent_again() -> None:

@@ -122,7 +122,18 @@ def test_an_attempt_and_its_answer_are_two_lines_in_two_lanes() -> None:
     assert taken.words == "Attempt 1 taken by w-1 and handed over to smtp"
     assert (answer.lane, answer.words) == (Lane.PROVIDER, "smtp “451 Try again later”")
     assert answer.state is State.DELAYED
-    assert answer.note == "answered in 0.6 s"
+    assert answer.note == ""
+    told.attempts[0].finished_at = START + timedelta(seconds=9.2)
+    assert timeline(told)[2].note == "answered in 8.2 s"
+
+
+def test_a_state_is_named_only_where_it_changed() -> None:
+    told = story()
+    told.attempt(1)
+    told.attempt(20, "421 Busy")
+    told.attempt(40, "550 No", to=State.ERRORED)
+    assert [one.state for one in timeline(told) if one.state] == [State.DELAYED, State.ERRORED]
+    assert [one.tint for one in timeline(told) if one.tint] == [State.DELAYED]
 
 
 def test_what_ended_before_the_hand_over_is_not_said_by_the_provider() -> None:
