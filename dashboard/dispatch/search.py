@@ -28,6 +28,7 @@ from sqlalchemy.sql.selectable import CTE
 from dashboard.access.permissions import Permission
 from dashboard.access.scope import Access, scope_filter
 from dashboard.database import AnySession
+from dashboard.dispatch.addresses import ascii_address
 from dashboard.dispatch.models import Attempt, Dispatch
 from dashboard.dispatch.states import DONE, Channel, State
 
@@ -117,7 +118,7 @@ class Finder:
         self._access = access
         self._filters = filters
         self._term = normalise(filters.text)
-        self._matches = _matches(self._term, access) if self._term else None
+        self._matches = _matches(self._term, filters.text.strip(), access) if self._term else None
 
     def page(
         self,
@@ -236,8 +237,10 @@ def normalise(text: str) -> str:
     return plain
 
 
-def _matches(term: str, access: Access) -> CTE:
+def _matches(term: str, exact: str, access: Access) -> CTE:
     """Return the ids that a text finds: at most FOUND_LIMIT, found once.
+
+    `exact` is the text as it was typed: a provider's ids know capitals from small letters.
 
     Fenced on purpose: without it the planner may walk the whole table by date, looking for rows
     that are not there (3 s at ten million rows, where the fence costs 10 ms).
@@ -246,11 +249,14 @@ def _matches(term: str, access: Access) -> CTE:
     found = [
         select(Dispatch.id).where(
             listed,
-            or_(Dispatch.recipient_normalised == term, Dispatch.provider_message_id == term),
+            or_(
+                Dispatch.recipient_normalised == _address(term),
+                Dispatch.provider_message_id == exact,
+            ),
         ),
         select(Dispatch.id)
         .join(Attempt, Attempt.dispatch_id == Dispatch.id)
-        .where(listed, Attempt.provider_message_id == term),
+        .where(listed, Attempt.provider_message_id == exact),
         select(Dispatch.id).where(listed, _is_id(term)),
     ]
     if len(term) >= SHORTEST_TEXT:
@@ -268,6 +274,14 @@ def _matches(term: str, access: Access) -> CTE:
         .cte("matches")
         .prefix_with("MATERIALIZED", dialect="postgresql")
     )
+
+
+def _address(term: str) -> str:
+    """Return the form in which an address is stored to be compared, if the term is one."""
+    try:
+        return ascii_address(term)
+    except UnicodeError:
+        return term
 
 
 def _is_id(term: str) -> ColumnElement[bool]:

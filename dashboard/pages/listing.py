@@ -60,9 +60,9 @@ class Listing:
         """Return the address of another page of this list."""
         return replace(self, after=after, before=before).url
 
-    def viewed(self, view: View) -> str:
+    def viewed(self, view: str) -> str:
         """Return the address of the first page of another view, the filters kept."""
-        filters = replace(self.filters, view=view)
+        filters = replace(self.filters, view=View(view))
         return replace(self, filters=filters, after=None, before=None).url
 
     def chips(self) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ Holds no rule of the domain: what a state means is said by `dashboard.dispatch.s
 """
 
 from datetime import UTC, datetime
+from urllib.parse import unquote
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from flask import Flask, g, has_request_context, request
@@ -66,7 +67,7 @@ def _chosen(cookie: str, attribute: str) -> str:
 
 def zone() -> ZoneInfo:
     """Return the viewer's time zone: what their browser said, else of their account, else UTC."""
-    name = _chosen("tz", "time_zone")
+    name = unquote(_chosen("tz", "time_zone"))
     try:
         return ZoneInfo(name) if name and len(name) <= 64 else ZoneInfo("UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):

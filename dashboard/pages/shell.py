@@ -5,7 +5,7 @@ One statement and one look at Redis, which is shared by all requests of two seco
 
 from dataclasses import dataclass, field
 
-from flask import current_app, g, request, url_for
+from flask import current_app, request, url_for
 from sqlalchemy import literal_column, select
 
 from dashboard import clock
@@ -21,6 +21,7 @@ from dashboard.settings import Settings, current
 PAGES = (("Dispatches", "dispatches.index"), ("Sandbox", "sandbox.messages"))
 SIGN_OUT = "sign_in.logout"
 LOOK_SECONDS = 2.0
+FRAME = "wireroom.frame"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +75,10 @@ def shell() -> Frame:
     Raises:
         SignInNeeded: when nobody is signed in.
     """
-    frame: Frame | None = g.get("frame")
+    # Not in `g`: an application context around several requests would keep the first one's.
+    frame: Frame | None = request.environ.get(FRAME)
     if frame is None:
-        frame = g.frame = _frame(current_access(), current())
+        frame = request.environ[FRAME] = _frame(current_access(), current())
     return frame
 
 
