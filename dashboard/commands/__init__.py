@@ -13,7 +13,11 @@ COMMANDS = {
     "send-email": "dashboard.commands.dispatches:send_email",
     "send-sms": "dashboard.commands.dispatches:send_sms",
     "show": "dashboard.commands.dispatches:show",
+    "user": "dashboard.commands.accounts:user",
+    "token": "dashboard.commands.accounts:token",
+    "setup-link": "dashboard.commands.accounts:setup_link",
     "migrate": "dashboard.commands.migrate:migrate",
     "doctor": "dashboard.commands.doctor:doctor",
+    "bench": "dashboard.commands.bench:bench",
 }
 """Command name → where it is, in the order of `wireroom --help`."""
