@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from flask import Flask, Response, render_template, request, url_for
+from flask import Flask, Response, g, render_template, request, url_for
+from flask_login import AnonymousUserMixin
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, InternalServerError
 from werkzeug.wrappers import Response as AnyResponse
 
 from dashboard.access.scope import NotAllowed, OutOfScope
@@ -132,10 +133,14 @@ def answer(error: Exception) -> AnyResponse:
     """Return the answer to a request that ended in an error; logs what a person has to look at."""
     if isinstance(error, HTTPException) and error.response is not None:
         return error.get_response()
+    if isinstance(error, InternalServerError) and isinstance(error.original_exception, Exception):
+        error = error.original_exception  # raised while another error was being answered
     trouble = trouble_of(error)
     number = secrets.token_hex(4) if trouble.status >= 500 else ""
     if number:
         db.session.remove()
+        # Flask-Login gives every template the user, and would ask the database for them now.
+        g.setdefault("_login_user", AnonymousUserMixin())
         _log(error, trouble, number)
     response = _written(trouble, number)
     _copy_headers(error, response)
