@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flask import g
+from flask_login import current_user
 from sqlalchemy import ColumnElement, false, true
 
 from dashboard.access.models import ApiToken, User
 from dashboard.access.permissions import ROLES, Permission
+from dashboard.database import is_one_of
 
 # What every action needs besides its own permission.
 ALWAYS = frozenset({Permission.DISPATCH_LIST, Permission.DISPATCH_READ})
@@ -28,6 +30,10 @@ _WITHOUT_READING = frozenset(
         Permission.ROUTE_PAUSE,
     }
 )
+
+
+def _needed(permission: Permission) -> set[Permission]:
+    return {permission} if permission in _WITHOUT_READING else {permission, *ALWAYS}
 
 
 class NotAllowed(Exception):
@@ -72,7 +78,7 @@ class Access:
 
     def allows(self, permission: Permission, source_id: uuid.UUID | None = None) -> bool:
         """Return whether they may do it with this source, or somewhere at all if none is given."""
-        needed = {permission} if permission in _WITHOUT_READING else {permission, *ALWAYS}
+        needed = _needed(permission)
         if source_id is not None:
             return needed <= self.permissions(source_id)
         grants = [self.everywhere, *(self.permissions(one) for one in self.by_source)]
@@ -80,8 +86,13 @@ class Access:
 
     def allows_everywhere(self, permission: Permission) -> bool:
         """Return whether they may do it with every source."""
-        needed = {permission} if permission in _WITHOUT_READING else {permission, *ALWAYS}
-        return needed <= self.everywhere
+        return _needed(permission) <= self.everywhere
+
+    def visible_sources(self, permission: Permission) -> frozenset[uuid.UUID] | None:
+        """Return the sources with which they may do it; None means all of them."""
+        if self.allows_everywhere(permission):
+            return None
+        return frozenset(one for one in self.by_source if self.allows(permission, one))
 
     def sees(self, source_id: uuid.UUID) -> bool:
         """Return whether the dispatches of a source exist for them at all."""
@@ -139,12 +150,14 @@ def access_of_command() -> Access:
 
 
 def current_access() -> Access:
-    """Return the access of this request.
+    """Return the access of this request: of a person's session, or of an API token.
+
+    Flask-Login asks `pages/sign_in.py` who it is, once in a request and only when it matters.
 
     Raises:
         SignInNeeded: when nobody is signed in.
     """
-    access: Access | None = g.get("access")
+    access: Access | None = g.get("access") or getattr(current_user, "access", None)
     if access is None:
         raise SignInNeeded
     return access
@@ -154,8 +167,7 @@ def scope_filter(
     column: Any, access: Access, permission: Permission = Permission.DISPATCH_LIST
 ) -> ColumnElement[bool]:
     """Return the condition that a row belongs to a source on which the permission holds."""
-    if permission in access.everywhere:
+    visible = access.visible_sources(permission)
+    if visible is None:
         return true()
-    visible = [one for one in access.by_source if permission in access.by_source[one]]
-    condition: ColumnElement[bool] = column.in_(visible) if visible else false()
-    return condition
+    return is_one_of(column, sorted(visible)) if visible else false()

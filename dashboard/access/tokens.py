@@ -47,7 +47,8 @@ def _hash(text: str) -> str:
 def find_token(session: AnySession, text: str) -> ApiToken | None:
     """Return the valid token of this text, with its source: one statement.
 
-    Its last use is noted at most once a minute, which is a second one. Does not commit.
+    At most once a minute a second one notes that it is in use, and commits that: ask before the
+    transaction holds anything else.
     """
     if not text.startswith(PREFIX):
         return None
@@ -72,6 +73,7 @@ def find_token(session: AnySession, text: str) -> ApiToken | None:
             .values(last_used_at=func.statement_timestamp())
             .execution_options(synchronize_session=False)
         )
+        session.commit()
     found: ApiToken = token
     return found
 
