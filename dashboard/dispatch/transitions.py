@@ -109,10 +109,7 @@ def opening(dispatch: Dispatch, actor: str) -> Transition:
     """Put a new dispatch into `queued` and return the first line of its history, to be added."""
     dispatch.state = State.QUEUED
     return Transition(
-        dispatch_id=dispatch.id,
-        state_to=State.QUEUED.value,
-        trigger="request",
-        actor=actor,
+        dispatch_id=dispatch.id, state_to=State.QUEUED.value, trigger="request", actor=actor
     )
 
 

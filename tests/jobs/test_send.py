@@ -15,7 +15,9 @@ from tests.factories import make_dispatch
 
 
 def null_sender(settings: Settings) -> Sender:
-    return Sender(settings.model_copy(update={"email_provider": "null", "sms_provider": "null"}), "w-1")
+    return Sender(
+        settings.model_copy(update={"email_provider": "null", "sms_provider": "null"}), "w-1"
+    )
 
 
 def test_a_queued_dispatch_is_sent_once(
