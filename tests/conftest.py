@@ -12,6 +12,7 @@ from alembic import command
 from alembic.config import Config
 from flask import Flask
 from flask.testing import FlaskClient
+from hypothesis import settings as hypothesis_settings
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.orm import Session, scoped_session
 
@@ -23,6 +24,16 @@ from dashboard.queueing.connection import redis_connection
 from dashboard.settings import Settings, load_settings
 
 MIGRATIONS = Path(__file__).resolve().parent.parent / "migrations"
+
+
+# The same stories in every `make test`; `--hypothesis-profile=long` tells new and longer ones.
+hypothesis_settings.register_profile(
+    "short", max_examples=100, stateful_step_count=25, deadline=None, derandomize=True
+)
+hypothesis_settings.register_profile(
+    "long", max_examples=1600, stateful_step_count=50, deadline=None
+)
+hypothesis_settings.load_profile("short")
 
 
 def migrate(url: str, revision: str = "head") -> None:

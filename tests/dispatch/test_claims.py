@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 from sqlalchemy import Engine, func, insert, select
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session, scoped_session
 
 from dashboard.database import new_id
@@ -245,9 +246,10 @@ def test_a_mark_waits_for_whoever_holds_the_row_and_sees_what_they_did(
     [claim] = take(session, row.id)
     with Session(database) as other:
         other.execute(select(Dispatch.id).where(Dispatch.id == row.id).with_for_update())
-        with Session(database) as impatient, pytest.raises(Exception, match="lock timeout"):
+        with Session(database) as impatient:
             impatient.execute(select(func.set_config("lock_timeout", "100", True)))
-            claims.mark(impatient, [claim])
+            with pytest.raises(OperationalError, match="lock timeout"):
+                claims.mark(impatient, [claim])
         other.rollback()
     assert claims.mark(session, [claim]) == {claim.attempt_id}
 
