@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import urlencode
 
 from flask import Blueprint, Response, make_response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
@@ -28,7 +29,7 @@ blueprint = Blueprint("dispatches", __name__)
 
 VIEWS = (
     (View.FIRST, "Needs attention first"),
-    (View.ATTENTION, "Needs attention"),
+    (View.ATTENTION, "Attention only"),
     (View.ACTIVE, "Active"),
     (View.DONE, "Done"),
     (View.ALL, "All"),
@@ -53,6 +54,14 @@ class Shown:
     anchor: str
     stamp: str
     pace: float
+
+    @property
+    def poll(self) -> str:
+        """The address that the poller asks; with the anchor only on the first page."""
+        asked = {"anchor": self.anchor, "stamp": self.stamp}
+        pairs = urlencode({name: value for name, value in asked.items() if value})
+        query = "&".join(part for part in (self.listing.query, pairs) if part)
+        return f"{url_for('dispatches.live_list')}?{query}"
 
     @property
     def is_empty(self) -> bool:

@@ -27,6 +27,7 @@ def register(app: Flask, settings: Settings) -> None:
     app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(
         brief=brief,
+        commands=commands,
         exact=exact,
         iso=iso,
         label=label,
@@ -104,6 +105,15 @@ def iso(at: datetime) -> str:
 def label(state: str) -> str:
     """Return the word that a page has for a state."""
     return LABELS[State(state)]
+
+
+def commands(text: str) -> Markup:
+    """Return a sentence with what stands between backticks marked as something to type."""
+    parts = text.split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if place % 2 else part
+        for place, part in enumerate(parts)
+    )
 
 
 def size(octets: int) -> str:

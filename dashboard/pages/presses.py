@@ -133,9 +133,12 @@ def _answer(dispatch_id: uuid.UUID, status: int) -> AnyResponse:
         return redirect(address_of("dispatches.detail", dispatch_id=dispatch_id), 303)
     if back is not None:
         asked = listing.read(_arguments(back))
-        html = render_template("dispatches/_results.html", **words(shown(asked)))
+        html = render_template("dispatches/pressed_list.html", pressed=True, **words(shown(asked)))
     else:
-        html = render_template("dispatches/_dispatch.html", this=detail_of(dispatch_id), oob=False)
+        this = detail_of(dispatch_id)
+        html = render_template(
+            "dispatches/pressed_dispatch.html", this=this, oob=False, pressed=True
+        )
     return Response(html, status=status, mimetype="text/html")
 
 
