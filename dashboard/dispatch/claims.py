@@ -86,7 +86,10 @@ def route_is_open(route: str) -> ColumnElement[bool]:
         select(RoutePause.route)
         .where(
             RoutePause.route == route,
-            or_(RoutePause.resumed_at.is_(None), RoutePause.trial_id != Dispatch.id),
+            or_(
+                RoutePause.resumed_at.is_(None),
+                RoutePause.trial_id.is_distinct_from(Dispatch.id),
+            ),
         )
         .exists()
     )

@@ -13,7 +13,7 @@ from dashboard.database import AnySession
 from dashboard.dispatch.claims import claimable, route_is_open
 from dashboard.dispatch.models import Dispatch, RoutePause
 from dashboard.dispatch.routes import channel_of, conclude_trial
-from dashboard.dispatch.states import WAITING, Channel, Failure, Hold, Trigger
+from dashboard.dispatch.states import WAITING, Channel, Failure, Hold, NextStep, Trigger
 from dashboard.dispatch.transitions import Change, lock, move
 from dashboard.queueing.publish import PublishFailed, publish
 from dashboard.settings import Settings
@@ -138,7 +138,8 @@ def forget_published(session: AnySession) -> int:
 def keep_holds(session: AnySession, settings: Settings) -> None:
     """Bring the hold of waiting rows in step with which routes are paused. Commits.
 
-    A resumed route gets one row to try with; when that one went out the others follow.
+    A resumed route gets one due row to try with; when that one went out the others follow. Where
+    nothing is due, it is open.
     """
     for paused in session.scalars(select(RoutePause).with_for_update(skip_locked=True)).all():
         channels = channel_of(paused.route, settings)
@@ -166,11 +167,16 @@ def _hold(session: AnySession, channels: Sequence[Channel]) -> None:
 
 
 def _lift_one(session: AnySession, channels: Sequence[Channel]) -> uuid.UUID | None:
+    """Lift the hold of the oldest that is due: one of tomorrow would keep all others waiting."""
+    now = func.statement_timestamp()
     oldest = session.scalars(
         select(Dispatch)
         .where(
             Dispatch.state.in_(WAITING),
             Dispatch.hold == Hold.ROUTE,
+            Dispatch.due_at <= now,
+            or_(Dispatch.expires_at.is_(None), Dispatch.expires_at > now),
+            Dispatch.next_step == NextStep.SEND,
             Dispatch.channel.in_(channels),
             Dispatch.replaced_by_id.is_(None),
         )
