@@ -177,7 +177,7 @@
   document.addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest("input, textarea, select, [contenteditable]")) return;
-    const field = document.querySelector(".find input");
+    const field = document.querySelector(".find [type=search]");
     if (!field) return;
     event.preventDefault();
     field.focus();
