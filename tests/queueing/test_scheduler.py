@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from redis import Redis
 from redis.exceptions import RedisError
-from scheduler_parts import a_task
 
 from dashboard.queueing.scheduler import HardenedScheduler
 from dashboard.queueing.scheduler_state import scheduler_state
+from tests.queueing.scheduler_parts import a_task
 
 HERE = Path(__file__).parent
 SCHEDULE = "rq:scheduler:scheduled_jobs"

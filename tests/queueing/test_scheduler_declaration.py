@@ -3,11 +3,11 @@
 import time
 
 from rq.job import Job
-from scheduler_parts import ENTRY, SCHEDULE, a_task, finish, look, queued
 
 from dashboard.queueing.scheduler import HardenedScheduler
 from dashboard.queueing.scheduler_keys import EPOCH
 from dashboard.queueing.scheduler_lock import TokenLock
+from tests.queueing.scheduler_parts import ENTRY, SCHEDULE, a_task, finish, look, queued
 
 
 def test_what_is_as_declared_is_not_touched(redis):

@@ -5,16 +5,15 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-import scheduler_parts
 from redis import Redis
 from rq import Queue as RQQueue
 from rq import SimpleWorker
 from rq.job import Job
 from rq_scheduler import Scheduler
-from scheduler_parts import ENTRY, SCHEDULE, a_task, due_now, finish, look, queued
 
 from dashboard.queueing.scheduler_keys import CHILDREN, QUARANTINE
 from dashboard.queueing.scheduler_state import scheduler_state
+from tests.queueing.scheduler_parts import ENTRY, SCHEDULE, a_task, due_now, finish, look, queued
 
 # Ticks
 

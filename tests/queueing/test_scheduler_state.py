@@ -4,11 +4,10 @@ import json
 import signal
 import time
 
-from scheduler_parts import a_task
-
 from dashboard.queueing.scheduler import HardenedScheduler
 from dashboard.queueing.scheduler_keys import QUARANTINE, SEEN
 from dashboard.queueing.scheduler_state import SHOWN_IN_QUARANTINE, scheduler_state
+from tests.queueing.scheduler_parts import a_task
 
 TIMETABLE = (a_task(interval=5),)
 

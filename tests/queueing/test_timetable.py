@@ -5,9 +5,9 @@ from datetime import UTC, datetime, time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scheduler_parts import a_task
 
 from dashboard.queueing.timetable import DAY_SECONDS, next_due
+from tests.queueing.scheduler_parts import a_task
 
 
 @given(
