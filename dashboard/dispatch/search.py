@@ -3,8 +3,6 @@
 Every list goes through `Finder`, so that lists, counts and live updates cannot drift apart.
 """
 
-import re
-import unicodedata
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,10 +11,11 @@ from enum import StrEnum
 
 from sqlalchemy import (
     ColumnElement,
+    ScalarSelect,
     Select,
     and_,
-    false,
     func,
+    literal,
     or_,
     select,
     true,
@@ -25,19 +24,15 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.selectable import CTE
 
-from dashboard.access.permissions import Permission
 from dashboard.access.scope import Access, scope_filter
 from dashboard.database import AnySession
-from dashboard.dispatch.addresses import ascii_address
-from dashboard.dispatch.models import Attempt, Dispatch
+from dashboard.dispatch.models import Dispatch
+from dashboard.dispatch.search_text import FOUND_LIMIT, matches, normalise
 from dashboard.dispatch.states import DONE, Channel, State
 
 PAGE_ROWS = 50
 ATTENTION_ROWS = 20
-# How many matches of a text are looked at; more would let one search hold the database.
-FOUND_LIMIT = 1000
 COUNT_LIMIT = 1000
-SHORTEST_TEXT = 3
 WORST_FIRST = (State.STALLED, State.ERRORED, State.UNCONFIRMED)
 
 
@@ -118,7 +113,7 @@ class Finder:
         self._access = access
         self._filters = filters
         self._term = normalise(filters.text)
-        self._matches = _matches(self._term, filters.text.strip(), access) if self._term else None
+        self._matches = matches(self._term, filters.text.strip(), access) if self._term else None
 
     def page(
         self,
@@ -128,7 +123,8 @@ class Finder:
         before: Place | None = None,
         up_to: Place | None = None,
     ) -> Page:
-        """Return a page, older than `after` or newer than `before`; three statements at most.
+        """Return a page, older than `after` or newer than `before`; two statements at most
+        (one more where a text finds nothing).
 
         Args:
             up_to: leave out what is newer than this, so that an update moves no row.
@@ -136,7 +132,7 @@ class Finder:
         first = after is None and before is None
         groups = self._filters.has_groups
         urgent = self._attention(session) if first and groups else ()
-        rows = self._read(session, after=after, before=before, up_to=up_to)
+        rows, found = self._read(session, after=after, before=before, up_to=up_to)
         more = len(rows) > PAGE_ROWS
         rows = rows[:PAGE_ROWS]
         if before is not None:
@@ -146,7 +142,7 @@ class Finder:
             rows=rows,
             older=_place(rows[-1]) if rows and (more or before is not None) else None,
             newer=_place(rows[0]) if rows and (after is not None or (before and more)) else None,
-            is_capped=self._is_capped(session),
+            is_capped=found >= FOUND_LIMIT,
         )
 
     def count_newer(self, session: AnySession, than: Place, limit: int = 100) -> int:
@@ -183,8 +179,10 @@ class Finder:
         after: Place | None,
         before: Place | None,
         up_to: Place | None,
-    ) -> Sequence[Dispatch]:
-        query = select(Dispatch).where(*self._conditions())
+    ) -> tuple[Sequence[Dispatch], int]:
+        """Return the rows of a page and one more, and how many the text matched in all."""
+        found = _count(self._matches) if self._matches is not None else literal(0)
+        query = select(Dispatch, found).where(*self._conditions())
         if before is not None:
             query = query.where(_key() > _values(before))
             query = query.order_by(Dispatch.created_at, Dispatch.id)
@@ -194,7 +192,10 @@ class Finder:
             if after is not None:
                 query = query.where(_key() < _values(after))
             query = query.order_by(Dispatch.created_at.desc(), Dispatch.id.desc())
-        return session.scalars(query.limit(PAGE_ROWS + 1)).all()
+        rows = session.execute(query.limit(PAGE_ROWS + 1)).all()
+        if rows:
+            return [row for row, _ in rows], rows[0][1]
+        return [], 0 if self._matches is None else session.scalar(select(found)) or 0
 
     def _conditions(self) -> list[ColumnElement[bool]]:
         return [self._view(), *self._narrowed()]
@@ -222,79 +223,9 @@ class Finder:
             conditions.append(Dispatch.id.in_(select(self._matches.c.id)))
         return conditions
 
-    def _is_capped(self, session: AnySession) -> bool:
-        if self._matches is None or len(self._term) < SHORTEST_TEXT:
-            return False
-        found = session.scalar(select(func.count()).select_from(self._matches)) or 0
-        return found >= FOUND_LIMIT
 
-
-def normalise(text: str) -> str:
-    """Return a search text as it is compared: one spelling, lower case, numbers without spaces."""
-    plain = " ".join(unicodedata.normalize("NFC", text).lower().split())
-    if re.fullmatch(r"\+?[\d\s().-]{4,}", plain) and any(mark in plain for mark in " ().-"):
-        return re.sub(r"[\s().-]", "", plain)
-    return plain
-
-
-def _matches(term: str, exact: str, access: Access) -> CTE:
-    """Return the ids that a text finds: at most FOUND_LIMIT, found once.
-
-    `exact` is the text as it was typed: a provider's ids know capitals from small letters.
-
-    Fenced on purpose: without it the planner may walk the whole table by date, looking for rows
-    that are not there (3 s at ten million rows, where the fence costs 10 ms).
-    """
-    listed = scope_filter(Dispatch.source_id, access)
-    found = [
-        select(Dispatch.id).where(
-            listed,
-            or_(
-                Dispatch.recipient_normalised == _address(term),
-                Dispatch.provider_message_id == exact,
-            ),
-        ),
-        select(Dispatch.id)
-        .join(Attempt, Attempt.dispatch_id == Dispatch.id)
-        .where(listed, Attempt.provider_message_id == exact),
-        select(Dispatch.id).where(listed, _is_id(term)),
-    ]
-    if len(term) >= SHORTEST_TEXT:
-        # Parts of an address would be guessed letter by letter by somebody who may not see it.
-        readable = scope_filter(Dispatch.source_id, access, Permission.RECIPIENT_REVEAL)
-        found.append(
-            select(Dispatch.id).where(
-                listed, readable, Dispatch.search_text.contains(term, autoescape=True)
-            )
-        )
-    limited = [one.limit(FOUND_LIMIT).subquery().select() for one in found]
-    return (
-        select(union_all(*limited).subquery().c.id)
-        .limit(FOUND_LIMIT)
-        .cte("matches")
-        .prefix_with("MATERIALIZED", dialect="postgresql")
-    )
-
-
-def _address(term: str) -> str:
-    """Return the form in which an address is stored to be compared, if the term is one."""
-    try:
-        return ascii_address(term)
-    except UnicodeError:
-        return term
-
-
-def _is_id(term: str) -> ColumnElement[bool]:
-    found = as_id(term)
-    return Dispatch.id == found if found else false()
-
-
-def as_id(text: str) -> uuid.UUID | None:
-    """Return the id that a text is, if it is one."""
-    try:
-        return uuid.UUID(text.strip())
-    except ValueError:
-        return None
+def _count(found: CTE) -> ScalarSelect[int]:
+    return select(func.count()).select_from(found).scalar_subquery()
 
 
 def _key() -> ColumnElement[tuple[datetime, uuid.UUID]]:

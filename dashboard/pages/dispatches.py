@@ -18,7 +18,8 @@ from dashboard.access.scope import current_access
 from dashboard.database import database_now, db
 from dashboard.dispatch.models import Dispatch
 from dashboard.dispatch.overview import stamp
-from dashboard.dispatch.search import Finder, Page, Place, View, as_id
+from dashboard.dispatch.search import Finder, Page, Place, View
+from dashboard.dispatch.search_text import as_id
 from dashboard.dispatch.states import LABELS, Channel
 from dashboard.pages import listing
 from dashboard.pages.detail import detail_of

@@ -125,6 +125,7 @@ def test_two_letters_are_too_few_and_said(app: Flask, session: Db) -> None:
 
 def test_a_capped_search_says_so(app: Flask, session: Db, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dashboard.dispatch.search.FOUND_LIMIT", 3)
+    monkeypatch.setattr("dashboard.dispatch.search_text.FOUND_LIMIT", 3)
     desk = sign_in(app, session)
     for number in range(5):
         make(session, f"person-{number}@example.com")
