@@ -217,8 +217,10 @@ def _sent(this: Situation) -> _Words:
 def _succeeded(this: Situation) -> _Words:
     took = ""
     if this.finished_at and this.requested_at:
-        took = f"{precise_duration(this.finished_at - this.requested_at)} after it was asked for."
-    return _Words(f"Delivered{this.at(this.finished_at)}.", sentence_case(took), "Delivered.")
+        took = (
+            f"That was {precise_duration(this.finished_at - this.requested_at)} after the request."
+        )
+    return _Words(f"Delivered{this.at(this.finished_at)}.", took, "Delivered.")
 
 
 def _unconfirmed(this: Situation) -> _Words:

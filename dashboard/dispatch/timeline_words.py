@@ -11,6 +11,7 @@ from dashboard.dispatch.report_models import ReportOutcome, StoredReport
 from dashboard.dispatch.states import LABELS, State, Trigger
 from dashboard.dispatch.timeline_entries import Entry, Kind, Lane
 from dashboard.dispatch.wording import actor_name, clipped, count_of, full_stop, mask
+from dashboard.providers.base import Event
 
 SHOWN = 400
 SLOW_SECONDS = 1.0
@@ -153,6 +154,7 @@ def late_entry(attempt: Attempt) -> Entry:
     )
 
 
+FINAL_EVENTS = frozenset({Event.DELIVERED, Event.FAILED, Event.CANCELLED})
 CAME_OF_IT = {
     ReportOutcome.PENDING: "Not applied yet.",
     ReportOutcome.IGNORED: "It changed nothing.",
@@ -167,7 +169,7 @@ def report_entry(report: StoredReport, state: State | None, recipient: str) -> E
     event = report.event.replace("_", " ")
     reason = f": {clipped(report.reason, SHOWN)}" if report.reason else ""
     code = f" (code {report.code})" if report.code else ""
-    came = "" if state else report.note or CAME_OF_IT.get(report.outcome, "")
+    came = "" if state else report.note or _came_of(report)
     repeats = f"{count_of(report.repeats, 'repeat')}." if report.repeats else ""
     other = ""
     if report.recipient and report.recipient.lower() != recipient.lower():
@@ -184,6 +186,12 @@ def report_entry(report: StoredReport, state: State | None, recipient: str) -> E
         lines=tuple(raw.splitlines()) if report.raw else (),
         lines_title="Show the report",
     )
+
+
+def _came_of(report: StoredReport) -> str:
+    """Return what came of a report that moved nothing; news on the way is expected to move none."""
+    expected = report.outcome is ReportOutcome.IGNORED and report.event not in FINAL_EVENTS
+    return "" if expected else CAME_OF_IT.get(report.outcome, "")
 
 
 def _other_clock(report: StoredReport) -> datetime | None:

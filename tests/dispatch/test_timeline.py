@@ -212,6 +212,13 @@ def test_a_report_that_changed_nothing_says_so() -> None:
     assert line.state is None
 
 
+def test_a_final_report_that_moved_nothing_says_so_and_one_on_the_way_need_not() -> None:
+    told = story()
+    told.report(5, "in_flight", ReportOutcome.IGNORED)
+    told.report(6, "delivered", ReportOutcome.IGNORED)
+    assert [one.note for one in timeline(told)[1:]] == ["", "It changed nothing."]
+
+
 def test_the_clock_of_the_provider_is_shown_where_it_differs() -> None:
     told = story()
     told.report(5, "delivered", ReportOutcome.IGNORED, occurred_at=START)
