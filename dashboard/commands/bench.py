@@ -39,7 +39,7 @@ def bench(
 ) -> None:
     """Send messages to nobody and say how fast it went: each round, and the medians.
 
-    Singles are accepted one by one, each with a key; bulk in requests of 100. Without --own it
+    Four at a time: singles are requests of one message, bulk of 100, all with keys. Without --own it
     measures the running system, and refuses where real people would get mail. What it sent stays
     in the database, under the source `bench`.
     """
