@@ -39,9 +39,9 @@ def bench(
 ) -> None:
     """Send messages to nobody and say how fast it went: each round, and the medians.
 
-    Four at a time: singles are requests of one message, bulk of 100, all with keys. Without --own it
-    measures the running system, and refuses where real people would get mail. What it sent stays
-    in the database, under the source `bench`.
+    Four at a time: singles are requests of one message, bulk of 100, all with keys. Without --own
+    it measures the running system, and refuses where real people would get mail. What it sent
+    stays in the database, under the source `bench`.
     """
     modes = [mode for mode in Mode if singles is None or singles is (mode is Mode.SINGLES)]
     try:
