@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,7 @@ def own_installation(workers: int, provider: str) -> Iterator[tuple[Settings, Ma
         workers: processes on the queue `default`.
         provider: `null`, `sandbox` (a real mail server), or `slow` (300 ms a message).
     """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # through the block's end, not past it
     folder = Path(tempfile.mkdtemp(prefix="wireroom-bench-"))
     folder.chmod(0o755)  # as root PostgreSQL runs as nobody, who has to pass through
     with ExitStack() as stack:
