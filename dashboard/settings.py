@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
+from dotenv import dotenv_values
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -225,6 +226,20 @@ def current() -> Settings:
 def use(settings: Settings) -> None:
     """Make these the process's settings (tests, and hosts that configure Wireroom themselves)."""
     _used[:] = [settings]
+
+
+def anymail_environment() -> dict[str, str]:
+    """Return every `ANYMAIL_…` variable of the environment and `.env`, without the prefix.
+
+    Which of them an email provider takes, and which it needs, is known to its route.
+    """
+    prefix = "ANYMAIL_"
+    given = {**dotenv_values(".env"), **raw_environment()}
+    return {
+        name.removeprefix(prefix): value
+        for name, value in given.items()
+        if name.startswith(prefix) and value
+    }
 
 
 def raw_environment() -> dict[str, str]:

@@ -26,7 +26,10 @@ class Reporter(Protocol):
 
 
 def reporter_for(esp: str, settings: Settings) -> Reporter | None:
-    """Return the route behind `/webhooks/email/<esp>`, or None where there is none."""
+    """Return the route behind `/webhooks/email/<esp>`, or None where there is none.
+
+    It need not be the route that email goes out by now: reports of earlier messages still come.
+    """
     name = SANDBOX if esp == SANDBOX else f"anymail:{esp}"
     if name == SANDBOX and settings.is_production:
         return None

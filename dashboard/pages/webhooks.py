@@ -1,6 +1,7 @@
 """`/webhooks/…`: what providers say later. Verified on the raw body, stored, answered at once.
 
-No input gives a 5xx, except when nothing could be stored: then the provider has to repeat it.
+No input gives a 5xx, except when nothing could be stored or there is no secret to check it with:
+then the provider has to repeat it.
 """
 
 import logging
@@ -12,7 +13,12 @@ from dashboard.access.requires import public
 from dashboard.database import db
 from dashboard.dispatch.reports import receive
 from dashboard.dispatch.webhook_routes import Reporter, reporter_for, sms_reporter
-from dashboard.providers.base import RequestRefused, WebhookRequest
+from dashboard.providers.base import (
+    CredentialsWanted,
+    RequestRefused,
+    WebhookRequest,
+    WebhookUnusable,
+)
 from dashboard.settings import current
 
 logger = logging.getLogger("wireroom.webhooks")
@@ -22,10 +28,10 @@ blueprint = Blueprint("webhooks", __name__, url_prefix="/webhooks")
 LARGEST = 2 * 1024 * 1024
 
 
-@blueprint.route("/email/<esp>", methods=["HEAD"], provide_automatic_options=False)
+@blueprint.get("/email/<esp>", provide_automatic_options=False)
 @public("providers probe the address before they use it")
 def probe(esp: str) -> Response:
-    """Answer a provider's probe; it says nothing about whether the provider is configured."""
+    """Answer a provider's probe, by HEAD or GET; it says nothing about what is configured."""
     return Response(status=200 if esp else 404)
 
 
@@ -54,8 +60,7 @@ def _answer(reporter: Reporter) -> Response:
         reporter.verify(received)
         reports = reporter.parse(received)
     except RequestRefused as error:
-        logger.warning("webhook refused", extra={"provider": reporter.name, "reason": str(error)})
-        return Response("refused", status=403)
+        return _refusal(reporter, error)
     try:
         receive(db.session, reports)
     except SQLAlchemyError:
@@ -63,6 +68,17 @@ def _answer(reporter: Reporter) -> Response:
         logger.exception("reports not stored", extra={"provider": reporter.name})
         return Response("not stored, please repeat", status=503)
     return Response(status=204)
+
+
+def _refusal(reporter: Reporter, error: RequestRefused) -> Response:
+    """Answer what is not believed; 503 only where a person has to set the secret first."""
+    logger.warning("webhook refused", extra={"provider": reporter.name, "reason": str(error)})
+    if isinstance(error, WebhookUnusable):
+        return Response("not configured", status=503)
+    if isinstance(error, CredentialsWanted):
+        challenge = {"WWW-Authenticate": 'Basic realm="Wireroom"'}
+        return Response("who are you?", status=401, headers=challenge)
+    return Response("refused", status=403)
 
 
 def _received() -> WebhookRequest:

@@ -181,6 +181,17 @@ class RequestRefused(Exception):
     """A webhook request is not to be believed; the message says why, for the log."""
 
 
+class CredentialsWanted(RequestRefused):
+    """The request has no basic auth, which some senders (Amazon SNS) give only when asked."""
+
+
+class WebhookUnusable(RequestRefused):
+    """The route has no secret to check requests with, so it believes none; a person has to set it.
+
+    The message names the missing variable.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class WebhookRequest:
     """A webhook request as received: nothing decoded, nothing trusted."""

@@ -7,12 +7,14 @@ import threading
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
+from dashboard.providers.anymail_settings import AnymailInvalid, configuration
 from dashboard.providers.base import Provider
 from dashboard.providers.null import NullProvider
 from dashboard.providers.sandbox import SandboxEmailProvider
 from dashboard.providers.sandbox_reports import report_secret
 from dashboard.providers.smtp import SmtpProvider
 from dashboard.providers.smtp_url import SmtpUrlInvalid
+from dashboard.providers.tracking import StrategyInvalid
 from dashboard.settings import Settings
 
 # A call ends by itself before the reconciler takes its worker for hung.
@@ -51,6 +53,18 @@ def _null(_settings: Settings, _argument: str) -> Provider:
     return NullProvider()
 
 
+def _anymail(settings: Settings, argument: str) -> Provider:
+    try:
+        found = configuration(argument, settings)
+        # By path: Django and anymail are for those who send through an email service.
+        provider: Provider = import_module("dashboard.providers.anymail_bridge").AnymailProvider(
+            found
+        )
+    except (AnymailInvalid, StrategyInvalid) as invalid:
+        raise RouteInvalid(str(invalid)) from None
+    return provider
+
+
 def _twilio(settings: Settings, _argument: str) -> Provider:
     token = settings.twilio_auth_token.get_secret_value()
     if not settings.twilio_account_sid or not token:
@@ -84,6 +98,7 @@ def _sandbox_sms(settings: Settings, _argument: str) -> Provider:
 
 # By the name before the colon: `anymail:postmark` is the factory `anymail` with `postmark`.
 EMAIL_ROUTES: dict[str, Factory] = {
+    "anymail": _anymail,
     "smtp": _smtp,
     "sandbox": _sandbox_email,
     "null": _null,
