@@ -27,7 +27,7 @@ def a_task(name: str = "release", interval: float = 0.5, **given: Any) -> Task:
     """Return a line of a timetable."""
     values: dict[str, Any] = {
         "name": name,
-        "job": "scheduler_parts.tick",
+        "job": "tests.queueing.scheduler_parts.tick",
         "queue": Queue.CLOCK,
         "interval_seconds": interval,
         "timeout_seconds": 30.0,

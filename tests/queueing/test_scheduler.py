@@ -184,7 +184,7 @@ def test_a_real_worker_runs_every_tick_and_the_task_stays_scheduled(redis, valke
 def test_a_slow_task_never_runs_twice_at_once_with_two_workers(redis, valkey, start):
     for _ in range(2):
         start("worker", valkey.url)
-    task = a_task(interval=0.1, job="scheduler_parts.slow")
+    task = a_task(interval=0.1, job="tests.queueing.scheduler_parts.slow")
     scheduler = HardenedScheduler(redis, [task])
     deadline = time.monotonic() + 15
     while redis.llen("at once") < 3:

@@ -13,6 +13,7 @@ from rq_scheduler import Scheduler
 
 from dashboard.queueing.scheduler_keys import CHILDREN, QUARANTINE
 from dashboard.queueing.scheduler_state import scheduler_state
+from tests.queueing import scheduler_parts
 from tests.queueing.scheduler_parts import ENTRY, SCHEDULE, a_task, due_now, finish, look, queued
 
 # Ticks
@@ -22,7 +23,7 @@ def test_a_tick_enqueues_a_job_of_its_own_and_keeps_the_template(redis):
     look(redis)
     (child,) = queued(redis)
     job = Job.fetch(child, connection=redis)
-    assert job.func_name == "scheduler_parts.tick"
+    assert job.func_name == "tests.queueing.scheduler_parts.tick"
     assert (job.timeout, job.result_ttl, job.failure_ttl) == (-1, 600, 86400)
     assert job.meta["task"] == "release"
     assert child == f"{ENTRY}--{round(job.meta['due_at'] * 1000)}"
@@ -107,7 +108,7 @@ def test_one_that_is_over_or_lost_does_not_hold_the_next_back(redis, loss):
 
 
 def test_failed_runs_and_their_removal_leave_the_task_in_the_schedule(redis, valkey):
-    task = a_task(interval=0.1, job="scheduler_parts.fail")
+    task = a_task(interval=0.1, job="tests.queueing.scheduler_parts.fail")
     scheduler = look(redis, task)
     worker_connection = valkey.connect(timeout=10)
     SimpleWorker(["clock"], connection=worker_connection).work(burst=True, logging_level="CRITICAL")
