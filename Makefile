@@ -24,7 +24,7 @@ run: setup
 	@exec $(BIN)/wireroom up $(ARGS)
 
 test: check
-	$(BIN)/pytest -m "not browser and not bench and not faults" $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile -m "not browser and not bench and not faults" $(ARGS)
 
 check: setup-dev
 	$(BIN)/ruff check
