@@ -119,7 +119,7 @@ def report_of(event: Any, raw: object, provider: str, strategy: TrackingStrategy
         event=kind,
         provider_message_id=message_id,
         recipient=_recipient(event, raw, esp),
-        occurred_at=_moment(event.timestamp),
+        occurred_at=_moment(_amazons(raw) if esp == "ses" else event.timestamp),
         reason=_reason(event, said, kind),
         code=status,
         permanent=kind is Event.FAILED and _is_permanent(event, raw, word, status),
@@ -217,6 +217,20 @@ def _recipient(event: Any, raw: object, esp: str) -> str:
     if esp == "resend" and isinstance(shown, list) and len(shown) > 1:
         return ""
     return bounded(str(event.recipient or ""), 320)
+
+
+def _amazons(raw: object) -> datetime | None:
+    """Return when an event of SES was: anymail gives the time at which SNS published it.
+
+    The same event through two topics is one event.
+    """
+    names = ("delivery", "bounce", "complaint", "deliveryDelay", "open", "click", "mail")
+    given = (_inside(raw, name).get("timestamp") for name in names)
+    text = next((one for one in given if isinstance(one, str)), "")
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def _moment(moment: datetime | None) -> datetime | None:

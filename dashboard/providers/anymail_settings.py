@@ -44,10 +44,10 @@ class Configuration:
     """
 
     esp: Esp
-    values: Mapping[str, str]
-    basic_auth: tuple[str, ...] = ()
-    secret: str = ""
-    webhook_url: str = ""
+    values: Mapping[str, str] = field(repr=False)
+    basic_auth: tuple[str, ...] = field(default=(), repr=False)
+    secret: str = field(default="", repr=False)
+    webhook_url: str = field(default="", repr=False)
     tracking: str = "metadata"
     timeouts: tuple[float, float] = (CONNECT_SECONDS, READ_SECONDS)
     send_defaults: Mapping[str, object] = field(default_factory=dict)
