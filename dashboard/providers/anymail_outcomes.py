@@ -68,7 +68,7 @@ _SES_CONFIG = frozenset(
 
 def without_addresses(text: object) -> str:
     """Return a service's words without anybody's address, bounded."""
-    return bounded(_ADDRESS.sub("[address]", str(text or "")))
+    return bounded(_ADDRESS.sub("[address]", str(text or "")).strip())
 
 
 def outcome_of(error: Exception) -> Outcome:
