@@ -19,6 +19,7 @@ class Action(StrEnum):
     RESEND = "resend"
     CANCEL = "cancel"
     ACKNOWLEDGE = "acknowledge"
+    CHECK = "check"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +41,13 @@ class Button:
 _OFFERED: Mapping[State, tuple[Action, ...]] = {
     State.QUEUED: (Action.CANCEL,),
     State.SENDING: (),
-    State.AWAITING: (Action.RESEND,),
+    State.AWAITING: (Action.CHECK, Action.RESEND),
     State.DELAYED: (Action.RETRY, Action.CANCEL),
     State.STALLED: (Action.RETRY, Action.RESEND, Action.CANCEL),
     State.ERRORED: (Action.RETRY, Action.RESEND, Action.CANCEL),
     State.SENT: (Action.RESEND,),
     State.SUCCEEDED: (Action.RESEND,),
-    State.UNCONFIRMED: (Action.RESEND, Action.ACKNOWLEDGE),
+    State.UNCONFIRMED: (Action.CHECK, Action.RESEND, Action.ACKNOWLEDGE),
     State.CANCELLED: (Action.RESEND,),
 }
 
@@ -70,6 +71,8 @@ def buttons_for(this: Situation) -> tuple[Button, ...]:
         offered = [one for one in offered if one is not Action.RETRY]
     if this.state is State.ERRORED and this.permanent:
         offered = [Action.RESEND, Action.RETRY, Action.CANCEL]
+    if not this.can_check:
+        offered = [one for one in offered if one is not Action.CHECK]
     if this.acknowledged_by:
         offered = [one for one in offered if one is not Action.ACKNOWLEDGE]
     return tuple(_button(action, this) for action in offered)
@@ -95,10 +98,13 @@ _LABELS = {
     Action.RESEND: "Resend",
     Action.CANCEL: "Cancel",
     Action.ACKNOWLEDGE: "Acknowledge",
+    Action.CHECK: "Check with provider",
 }
 
 
 def _consequence(action: Action, this: Situation, *, asks: bool) -> str:
+    if action is Action.CHECK:
+        return "Asks now what became of it. Nothing is sent."
     if action is Action.CANCEL:
         return "It will never be sent."
     if action is Action.ACKNOWLEDGE:

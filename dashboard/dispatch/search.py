@@ -22,11 +22,13 @@ from sqlalchemy import (
     tuple_,
     union_all,
 )
+from sqlalchemy.orm import joinedload
+from sqlalchemy.sql.base import ExecutableOption
 from sqlalchemy.sql.selectable import CTE
 
 from dashboard.access.scope import Access, scope_filter
 from dashboard.database import AnySession
-from dashboard.dispatch.models import Dispatch
+from dashboard.dispatch.models import Dispatch, SmsContent
 from dashboard.dispatch.search_text import FOUND_LIMIT, matches, normalise
 from dashboard.dispatch.states import DONE, Channel, State
 
@@ -167,6 +169,7 @@ class Finder:
         ]
         rows = session.scalars(
             select(Dispatch)
+            .options(_segments())
             .where(Dispatch.id.in_(union_all(*worst)))
             .order_by(Dispatch.created_at.desc(), Dispatch.id.desc())
         ).all()
@@ -182,7 +185,7 @@ class Finder:
     ) -> tuple[Sequence[Dispatch], int]:
         """Return the rows of a page and one more, and how many the text matched in all."""
         found = _count(self._matches) if self._matches is not None else literal(0)
-        query = select(Dispatch, found).where(*self._conditions())
+        query = select(Dispatch, found).options(_segments()).where(*self._conditions())
         if before is not None:
             query = query.where(_key() > _values(before))
             query = query.order_by(Dispatch.created_at, Dispatch.id)
@@ -222,6 +225,11 @@ class Finder:
         if self._matches is not None:
             conditions.append(Dispatch.id.in_(select(self._matches.c.id)))
         return conditions
+
+
+def _segments() -> ExecutableOption:
+    """Load how long a text message is along with its row, and not what it says."""
+    return joinedload(Dispatch.sms).load_only(SmsContent.segments)
 
 
 def _count(found: CTE) -> ScalarSelect[int]:

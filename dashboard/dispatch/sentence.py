@@ -146,6 +146,9 @@ def _stalled(this: Situation) -> _Words:
     if this.hold is Hold.BACKFILL:
         return _held(this, "Stalled: it is not sent by itself.")
     maybe = "An earlier attempt may have arrived." if this.maybe_sent else ""
+    if this.due_at and this.due_at > this.now:
+        when = this.say_time(this.due_at)
+        return _Words(f"Scheduled for {when}, after it had stalled.", maybe)
     waited = this.since(this.due_at or this.requested_at)
     taken = f"No worker has taken it for {waited}" if waited else "No worker has taken it"
     return _Words(

@@ -25,6 +25,7 @@ class Situation:
         workers: how many workers live on its queue; None where nobody counted.
         hold_reason: why its route is paused.
         warning: what a resend of its kind also does ("The earlier link stops working.").
+        can_check: whether its route can be asked what became of it.
     """
 
     state: State
@@ -56,6 +57,7 @@ class Situation:
     workers: int | None = None
     hold_reason: str = ""
     warning: str = ""
+    can_check: bool = False
     say_time: Callable[[datetime], str] = field(default=_plain_time)
 
     @property
@@ -91,6 +93,7 @@ class Surroundings:
     cancelled_by: str = ""
     cancel_reason: str = ""
     warning: str = ""
+    can_check: bool = False
 
 
 def situation_of(row: Dispatch, around: Surroundings) -> Situation:

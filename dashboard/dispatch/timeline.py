@@ -34,12 +34,18 @@ REPORT_MOVES = frozenset(
     }
 )
 # Presses that leave no move behind; the others are told by the move they made.
-SILENT_PRESSES = frozenset({"dispatch.acknowledge", "dispatch.check", "attachment.download"})
+SILENT_PRESSES = frozenset(
+    {"dispatch.acknowledge", "dispatch.check", "dispatch.reschedule", "attachment.download"}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """What happened to one dispatch, each list oldest first."""
+    """What happened to one dispatch, each list oldest first.
+
+    Attributes:
+        reveals: whether addresses and numbers in what providers say may be read.
+    """
 
     row: Dispatch
     now: datetime
@@ -47,6 +53,7 @@ class Events:
     attempts: Sequence[Attempt]
     reports: Sequence[StoredReport]
     activities: Sequence[Activity]
+    reveals: bool = True
 
 
 def timeline(events: Events) -> tuple[Entry, ...]:
@@ -87,7 +94,7 @@ def _joined(events: Events) -> tuple[list[Transition], list[Entry]]:
         caused[matching[-1]] = move
         unused.remove(matching[-1])
     reports = [
-        report_entry(one, _state(caused.get(n)), events.row.recipient_normalised)
+        report_entry(one, _state(caused.get(n)), events.row, reveals=events.reveals)
         for n, one in enumerate(events.reports)
     ]
     return alone, reports

@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from dashboard.dispatch.states import State
+from dashboard.providers.error_codes import Advice
 
 
 class Lane(StrEnum):
@@ -42,6 +43,7 @@ class Entry:
         lines: more, behind a disclosure named `lines_title` (the raw report).
         folded: the pairs of attempt and outcome that one line stands for.
         until: when the last of what it stands for happened.
+        advice: what its error code means and what to do about it.
         their_time: the provider's own clock, where it differs by more than two seconds.
     """
 
@@ -59,6 +61,7 @@ class Entry:
     folded: tuple[tuple["Entry", "Entry"], ...] = ()
     until: datetime | None = None
     their_time: datetime | None = None
+    advice: Advice | None = None
 
     @property
     def rank(self) -> int:

@@ -1,6 +1,5 @@
 """What each line of a dispatch's history says. Pure; merging and folding: see `timeline.py`."""
 
-import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
@@ -8,10 +7,12 @@ from dashboard.access.models import Activity
 from dashboard.dispatch.facts import Evidence
 from dashboard.dispatch.models import Attempt, Dispatch, Transition
 from dashboard.dispatch.report_models import ReportOutcome, StoredReport
+from dashboard.dispatch.report_words import contradiction, raw_lines, said
 from dashboard.dispatch.states import LABELS, State, Trigger
 from dashboard.dispatch.timeline_entries import Entry, Kind, Lane
 from dashboard.dispatch.wording import actor_name, clipped, count_of, full_stop, mask
 from dashboard.providers.base import Event
+from dashboard.providers.error_codes import advice_for
 
 SHOWN = 400
 SLOW_SECONDS = 1.0
@@ -84,6 +85,7 @@ def move_entry(row: Dispatch, move: Transition, attempt: Attempt | None) -> Entr
         state=State(move.state_to) if moved else None,
         kind=Kind.OUTCOME if move.trigger in OUTCOMES else Kind.OTHER,
         attempt=move.attempt or 0,
+        advice=advice_for(attempt.code) if attempt and move.trigger in OUTCOMES else None,
     )
 
 
@@ -160,21 +162,21 @@ CAME_OF_IT = {
     ReportOutcome.IGNORED: "It changed nothing.",
     ReportOutcome.DUPLICATE: "A repeat; it changed nothing.",
     ReportOutcome.UNMATCHED: "It matches no attempt.",
-    ReportOutcome.CONFLICT: "It contradicts what is known; kept, and nothing was changed.",
 }
 
 
-def report_entry(report: StoredReport, state: State | None, recipient: str) -> Entry:
+def report_entry(
+    report: StoredReport, state: State | None, row: Dispatch, *, reveals: bool = True
+) -> Entry:
     """Return the line of a report, with the state that it led to, if it led to one."""
     event = report.event.replace("_", " ")
-    reason = f": {clipped(report.reason, SHOWN)}" if report.reason else ""
+    reason = f": {clipped(said(report.reason, reveals=reveals), SHOWN)}" if report.reason else ""
     code = f" (code {report.code})" if report.code else ""
-    came = "" if state else report.note or _came_of(report)
+    came = "" if state else _came_of(report, row)
     repeats = f"{count_of(report.repeats, 'repeat')}." if report.repeats else ""
     other = ""
-    if report.recipient and report.recipient.lower() != recipient.lower():
+    if report.recipient and report.recipient.lower() != row.recipient_normalised.lower():
         other = f"About another recipient, {mask(report.recipient)}."
-    raw = json.dumps(report.raw, indent=2, ensure_ascii=False, sort_keys=True)[:16000]
     return Entry(
         at=report.received_at,
         lane=Lane.PROVIDER,
@@ -183,13 +185,20 @@ def report_entry(report: StoredReport, state: State | None, recipient: str) -> E
         note=" ".join(one for one in (came, other, repeats) if one),
         state=state,
         their_time=_other_clock(report),
-        lines=tuple(raw.splitlines()) if report.raw else (),
+        lines=raw_lines(report, reveals=reveals),
         lines_title="Show the report",
+        tint=State.UNCONFIRMED if report.outcome is ReportOutcome.CONFLICT else None,
+        advice=advice_for(report.code),
     )
 
 
-def _came_of(report: StoredReport) -> str:
+def _came_of(report: StoredReport, row: Dispatch) -> str:
     """Return what came of a report that moved nothing; news on the way is expected to move none."""
+    if report.outcome is ReportOutcome.CONFLICT:
+        words = contradiction(report.event, row.state, row.channel)
+        return f"It {words}. Kept; nothing was changed."
+    if report.note:
+        return report.note
     expected = report.outcome is ReportOutcome.IGNORED and report.event not in FINAL_EVENTS
     return "" if expected else CAME_OF_IT.get(report.outcome, "")
 
@@ -206,12 +215,15 @@ def press_entry(activity: Activity) -> Entry:
         "dispatch.acknowledge": f"acknowledged “{LABELS[State.UNCONFIRMED].lower()}”",
         "dispatch.check": "asked the provider",
         "dispatch.cancel": "asked to cancel it while a worker had it",
+        "dispatch.reschedule": "gave it another time to go out",
         "attachment.download": "downloaded a file of it",
     }
+    due_at = activity.details.get("due_at") if activity.details else None
+    notes = (f"“{activity.reason}”" if activity.reason else "", f"due {due_at}" if due_at else "")
     return Entry(
         at=activity.at,
         lane=Lane.OPERATOR,
         who=actor_name(activity.actor),
         text=words.get(activity.action, activity.action),
-        note=f"“{activity.reason}”" if activity.reason else "",
+        note=", ".join(one for one in notes if one),
     )

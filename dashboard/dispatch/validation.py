@@ -212,7 +212,7 @@ def _common(fields: Fields) -> Common:
         target_type=target.line("type", required=has_target, octets=200),
         target_id=target.line("id", required=has_target, octets=200),
         labels=_labels(fields),
-        send_at=_send_at(fields),
+        send_at=send_at(fields),
         valid_for=_valid_for(fields),
         queue=_queue(fields),
     )
@@ -243,7 +243,8 @@ def _labels(fields: Fields) -> Mapping[str, str]:
     return read
 
 
-def _send_at(fields: Fields) -> datetime | None:
+def send_at(fields: Fields) -> datetime | None:
+    """Read the time before which a message does not go out; None is now."""
     given = fields.values.get("send_at")
     moment = given if isinstance(given, datetime) else None
     if moment is None and not (text := fields.line("send_at", octets=64)):

@@ -16,7 +16,11 @@ from dashboard.dispatch.accept import Answer, accept, accept_all
 from dashboard.dispatch.actions import Press
 from dashboard.dispatch.api_list import list_dispatches
 from dashboard.dispatch.cancel import cancel as cancel_dispatch
+from dashboard.dispatch.check import check as check_dispatch
+from dashboard.dispatch.check import rehearse_check
 from dashboard.dispatch.rehearsal import rehearse
+from dashboard.dispatch.reschedule import rehearse_reschedule
+from dashboard.dispatch.reschedule import reschedule as reschedule_dispatch
 from dashboard.dispatch.resend import resend as resend_dispatch
 from dashboard.dispatch.retry import retry as retry_dispatch
 from dashboard.dispatch.states import Trigger
@@ -30,6 +34,7 @@ from dashboard.pages.api_answers import (
     captured,
     full,
     listed,
+    rescheduled,
     short,
     stored,
     would_accept,
@@ -41,6 +46,7 @@ from dashboard.pages.api_body import (
     is_dry_run,
     line,
     many_asks,
+    new_time,
     one_ask,
     one_file,
 )
@@ -143,6 +149,32 @@ def resend(dispatch_id: uuid.UUID) -> Json:
     return response, 202
 
 
+@blueprint.post("/dispatches/<uuid:dispatch_id>/check")
+@requires(Permission.DISPATCH_CHECK)
+def check(dispatch_id: uuid.UUID) -> Json:
+    """Ask the provider about a dispatch now; what it says is applied."""
+    action_body(frozenset())
+    access = current_access()
+    if is_dry_run():
+        press = Press(dispatch_id, access)
+        return would(press, rehearse_check(db.session, press))
+    said = check_dispatch(db.session, dispatch_id, access)
+    return jsonify({**short(story_of(db.session, dispatch_id, access).dispatch), "said": said}), 200
+
+
+@blueprint.patch("/dispatches/<uuid:dispatch_id>")
+@requires(Permission.DISPATCH_CREATE)
+def reschedule(dispatch_id: uuid.UUID) -> Json:
+    """Let a waiting dispatch go out at another time."""
+    send_at, version = new_time()
+    access = current_access()
+    if is_dry_run():
+        press = Press(dispatch_id, access, version)
+        return would(press, rehearse_reschedule(db.session, press, send_at))
+    row = reschedule_dispatch(db.session, dispatch_id, access, send_at=send_at, version=version)
+    return jsonify(rescheduled(row)), 200
+
+
 @blueprint.post("/attachments")
 @requires(Permission.DISPATCH_CREATE)
 def upload_file() -> Json:
@@ -156,7 +188,11 @@ def upload_file() -> Json:
 
 def rehearsed(press: Press, trigger: Trigger) -> Json:
     """Answer a dry run of an action: what would happen, or the very refusal."""
-    sentence = rehearse(db.session, press, trigger)
+    return would(press, rehearse(db.session, press, trigger))
+
+
+def would(press: Press, sentence: str) -> Json:
+    """Answer with what a press would do."""
     return jsonify(dry_run=True, id=str(press.dispatch_id), would=sentence), 200
 
 

@@ -57,6 +57,11 @@ def short(row: Dispatch) -> Json:
     return {"id": str(row.id), "state": row.state.value, "url": address(row.id)}
 
 
+def rescheduled(row: Dispatch) -> Json:
+    """Return the answer to a new time."""
+    return {**short(row), "due_at": _moment(row.due_at), "version": row.version}
+
+
 def listed(row: Dispatch, access: Access) -> Json:
     """Return a dispatch as the list shows it."""
     return {

@@ -2,18 +2,19 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import datetime
 
 from flask import request
 from werkzeug.exceptions import UnsupportedMediaType
 
 from dashboard.dispatch.accept import Ask
-from dashboard.dispatch.fields import Fields
+from dashboard.dispatch.fields import MISSING, Fields
 from dashboard.dispatch.file_fields import new_file
 from dashboard.dispatch.idempotency import body_hash, check_key
 from dashboard.dispatch.intake import limits_of
 from dashboard.dispatch.json_body import TEXT_OCTETS, parse_object
 from dashboard.dispatch.requests import InvalidRequest, NewFile, Problem
-from dashboard.dispatch.validation import parse_request
+from dashboard.dispatch.validation import parse_request, send_at
 from dashboard.settings import current
 
 MOST_MESSAGES = 1000
@@ -120,6 +121,22 @@ def action_body(known: frozenset[str]) -> Mapping[str, object]:
     if unknown:
         raise InvalidRequest([Problem(name[:100], "There is no such field.") for name in unknown])
     return values
+
+
+def new_time() -> tuple[datetime, int | None]:
+    """Return when a dispatch is to go out from now on, and the version that was looked at.
+
+    Raises:
+        InvalidRequest: naming what is wrong with the body.
+    """
+    fields = Fields(action_body(frozenset({"send_at", "version"})), [])
+    moment = send_at(fields)
+    version = fields.whole_number("version", least=0, most=2**31 - 1)
+    if moment is None and not fields.problems:
+        fields.wrong("send_at", MISSING)
+    if moment is None or fields.problems:
+        raise InvalidRequest(fields.problems)
+    return moment, version
 
 
 def flag(values: Mapping[str, object], name: str) -> bool:

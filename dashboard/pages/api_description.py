@@ -63,10 +63,12 @@ def _paths() -> Json:
                     **_problems(401, 403, 404),
                 },
             },
+            "patch": _reschedule(),
         },
         "/dispatches/{dispatch_id}/retry": _action("retry", "Queue it again", "Confirmation"),
         "/dispatches/{dispatch_id}/cancel": _action("cancel", "Never send it", "Reason"),
         "/dispatches/{dispatch_id}/resend": _action("resend", "Replace it", "Confirmation"),
+        "/dispatches/{dispatch_id}/check": _check(),
         "/attachments": {"post": _upload()},
         "/sandbox/messages": {"get": _sandbox()},
         "/openapi.json": {
@@ -147,6 +149,32 @@ def _action(name: str, summary: str, schema: str) -> Json:
         "parameters": [_DRY_RUN],
         "requestBody": {**_body(schema), "required": False},
         "responses": responses,
+    }
+    return {"parameters": [_DISPATCH_ID], "post": operation}
+
+
+def _reschedule() -> Json:
+    return {
+        "operationId": "reschedule",
+        "summary": "Let a waiting dispatch go out at another time; due at once if it is past",
+        "parameters": [_DRY_RUN],
+        "requestBody": _body("NewTime"),
+        "responses": {
+            "200": _answer("Done, or (dry run) what would happen", "Rescheduled"),
+            **_problems(400, 401, 403, 404, 409, 413, 415),
+        },
+    }
+
+
+def _check() -> Json:
+    operation: Json = {
+        "operationId": "check",
+        "summary": "Ask the provider now what became of it; what it says is applied",
+        "parameters": [_DRY_RUN],
+        "responses": {
+            "200": _answer("What the provider said, or (dry run) who would be asked", "Checked"),
+            **_problems(400, 401, 403, 404, 409),
+        },
     }
     return {"parameters": [_DISPATCH_ID], "post": operation}
 

@@ -55,6 +55,8 @@ _NAMED_FILE: Json = _object(
     "id",
 )
 
+_ACTED: Json = {"id": _ID, "state": _TEXT, "url": _TEXT}
+
 SCHEMAS: Json = {
     "File": _FILE,
     "StoredFile": _object(
@@ -146,7 +148,29 @@ SCHEMAS: Json = {
     "WouldAct": _object(
         {"dry_run": {"const": True}, "id": _ID, "would": _TEXT}, "dry_run", "id", "would"
     ),
-    "Acted": _object({"id": _ID, "state": _TEXT, "url": _TEXT, "replaces": _ID}, "id", "state"),
+    "NewTime": _object(
+        {
+            "send_at": {"type": "string", "format": "date-time", "description": "With an offset."},
+            "version": {
+                "type": "integer",
+                "description": "As you last saw it: 409 if it changed since. Optional.",
+            },
+        },
+        "send_at",
+    ),
+    "Rescheduled": {
+        "oneOf": [
+            _object({**_ACTED, "due_at": _MOMENT, "version": {"type": "integer"}}, "id", "due_at"),
+            _reference("WouldAct"),
+        ]
+    },
+    "Checked": {
+        "oneOf": [
+            _object({**_ACTED, "said": _TEXT}, "id", "said"),
+            _reference("WouldAct"),
+        ]
+    },
+    "Acted": _object({**_ACTED, "replaces": _ID}, "id", "state"),
     "Dispatch": _object(
         {
             "id": _ID,

@@ -9,18 +9,22 @@ from dashboard.access.permissions import Permission
 from dashboard.access.scope import Access, current_access
 from dashboard.database import db
 from dashboard.dispatch.buttons import Button
+from dashboard.dispatch.check import can_check
 from dashboard.dispatch.models import Dispatch
 from dashboard.dispatch.overview import Overview, overview
 from dashboard.dispatch.overview import stamp as stamp_of
+from dashboard.dispatch.report_models import ReportOutcome
+from dashboard.dispatch.report_words import contradiction
 from dashboard.dispatch.sentence import Diagnosis, diagnose
 from dashboard.dispatch.situation import Situation, Surroundings, situation_of
-from dashboard.dispatch.states import LABELS
+from dashboard.dispatch.states import LABELS, State
 from dashboard.dispatch.timeline import Events, timeline
 from dashboard.dispatch.timeline_entries import Entry
 from dashboard.dispatch.wording import actor_name
 from dashboard.pages.live import pace_of_detail
 from dashboard.pages.presentation import brief, exact
 from dashboard.pages.row import PERMISSIONS, recipient_for
+from dashboard.providers.error_codes import Advice, advice_for
 from dashboard.settings import current
 
 
@@ -34,12 +38,19 @@ class Press:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """What the templates of one dispatch write down."""
+    """What the templates of one dispatch write down.
+
+    Attributes:
+        warnings: what must be seen although the state does not tell it: complaints, contradictions.
+        advice: what the last error code of an unsolved one means.
+    """
 
     overview: Overview
     diagnosis: Diagnosis
     recipient: str
     entries: Sequence[Entry]
+    warnings: Sequence[str]
+    advice: Advice | None
     presses: Sequence[Press]
     facts: Sequence[tuple[str, str]]
     headers: Sequence[tuple[str, str]]
@@ -68,7 +79,9 @@ def detail_of(dispatch_id: uuid.UUID) -> Detail:
         overview=found,
         diagnosis=diagnosis,
         recipient=recipient,
-        entries=timeline(_events(found)),
+        entries=timeline(_events(found, access)),
+        warnings=_warnings(found),
+        advice=_advice(found),
         presses=[Press(one, _refusal(one, access, row.source_id)) for one in diagnosis.buttons],
         facts=_facts(found),
         headers=_headers(row),
@@ -81,7 +94,7 @@ def detail_of(dispatch_id: uuid.UUID) -> Detail:
     )
 
 
-def _events(found: Overview) -> Events:
+def _events(found: Overview, access: Access) -> Events:
     return Events(
         row=found.row,
         now=found.now,
@@ -89,7 +102,30 @@ def _events(found: Overview) -> Events:
         attempts=found.attempts,
         reports=found.reports,
         activities=found.activities,
+        reveals=access.allows(Permission.RECIPIENT_REVEAL, found.row.source_id),
     )
+
+
+def _warnings(found: Overview) -> list[str]:
+    row = found.row
+    complained = ["The recipient complained about it as unwanted. Send no more of the kind."]
+    told = complained if row.complained else []
+    for one in found.reports:
+        if one.outcome is ReportOutcome.CONFLICT:
+            words = contradiction(one.event, row.state, row.channel)
+            told.append(f"{one.provider} contradicts this: it {words}.")
+    return list(dict.fromkeys(told))
+
+
+def _advice(found: Overview) -> Advice | None:
+    """Return what the newest code of attempts and reports means, while it still matters."""
+    if found.row.state not in (State.ERRORED, State.DELAYED, State.UNCONFIRMED):
+        return None
+    codes = [
+        *((one.finished_at or one.claimed_at, one.code) for one in found.attempts if one.code),
+        *((one.received_at, one.code) for one in found.reports if one.code),
+    ]
+    return advice_for(max(codes)[1]) if codes else None
 
 
 def _situation(found: Overview) -> Situation:
@@ -104,6 +140,7 @@ def _situation(found: Overview) -> Situation:
             hold_reason=found.hold_reason,
             cancelled_by=actor_name(cancelled.actor) if cancelled else "",
             cancel_reason=cancelled.note if cancelled else "",
+            can_check=can_check(found.row),
         ),
     )
 
@@ -126,6 +163,7 @@ def _facts(found: Overview) -> list[tuple[str, str]]:
         ("Labels", labels),
         ("Source", row.source.name),
         ("Sender", row.sender),
+        ("Segments", str(row.sms.segments) if row.sms else ""),
         ("Route", ", ".join(part for part in (row.provider, f"queue {row.queue}") if part)),
         ("Requested", exact(row.requested_at)),
         ("Requested by", actor_name(row.requested_by)),

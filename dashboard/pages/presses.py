@@ -1,4 +1,5 @@
-"""The presses on one dispatch: try again, resend, cancel, acknowledge; and the page that asks.
+"""The presses on one dispatch: try again, resend, cancel, acknowledge, check; and the page
+that asks.
 
 One press, one POST. htmx gets the fragment that was pressed on, others are sent back to it.
 """
@@ -19,6 +20,7 @@ from dashboard.dispatch.acknowledge import acknowledge
 from dashboard.dispatch.actions import ActionRefused, ConfirmationNeeded
 from dashboard.dispatch.buttons import Action
 from dashboard.dispatch.cancel import cancel
+from dashboard.dispatch.check import check
 from dashboard.dispatch.models import Dispatch
 from dashboard.dispatch.resend import resend
 from dashboard.dispatch.retry import retry
@@ -75,17 +77,22 @@ def _acknowledge(dispatch_id: uuid.UUID, form: Form) -> str:
     return "Acknowledged: it no longer needs attention."
 
 
+def _check(dispatch_id: uuid.UUID, form: Form) -> str:
+    return check(db.session, dispatch_id, current_access(), version=_version(form))
+
+
 PRESSES: Mapping[Action, Callable[[uuid.UUID, Form], str]] = {
     Action.RETRY: _retry,
     Action.RESEND: _resend,
     Action.CANCEL: _cancel,
     Action.ACKNOWLEDGE: _acknowledge,
+    Action.CHECK: _check,
 }
 ASKING = {
     Action.RETRY: ("Try it again?", "Try again", "The same message goes out once more."),
     Action.RESEND: ("Send a second copy?", "Resend", "A new dispatch replaces this one."),
 }
-NAMES = "any(retry, resend, cancel, acknowledge)"
+NAMES = "any(retry, resend, cancel, acknowledge, check)"
 
 
 @blueprint.post(f"/dispatches/<uuid:dispatch_id>/<{NAMES}:name>")

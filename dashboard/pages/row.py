@@ -6,6 +6,7 @@ from datetime import datetime
 from dashboard.access.permissions import Permission
 from dashboard.access.scope import Access
 from dashboard.dispatch.buttons import Action, Button
+from dashboard.dispatch.check import can_check
 from dashboard.dispatch.ladder import MAXIMUM_TRIES
 from dashboard.dispatch.models import Dispatch
 from dashboard.dispatch.sentence import diagnose
@@ -19,6 +20,7 @@ PERMISSIONS = {
     Action.RESEND: Permission.DISPATCH_RESEND,
     Action.CANCEL: Permission.DISPATCH_CANCEL,
     Action.ACKNOWLEDGE: Permission.DISPATCH_CANCEL,
+    Action.CHECK: Permission.DISPATCH_CHECK,
 }
 
 
@@ -31,6 +33,7 @@ class Row:
         by: the route and the worker, as far as there were any.
         tries: "2 of 12" while it is tried, else the number of attempts.
         next_at: when it is tried next.
+        segments: how many an SMS goes out in; 0 for an email.
         button: the one to press, if this person may press it.
     """
 
@@ -41,12 +44,14 @@ class Row:
     by: str
     tries: str
     next_at: datetime | None
+    segments: int
     button: Button | None
 
 
 def row_of(row: Dispatch, now: datetime, access: Access) -> Row:
     """Return a dispatch as its line in the list."""
-    diagnosis = diagnose(situation_of(row, Surroundings(now=now, say_time=brief)))
+    around = Surroundings(now=now, say_time=brief, can_check=can_check(row))
+    diagnosis = diagnose(situation_of(row, around))
     first = next(iter(diagnosis.buttons), None)
     allowed = first is not None and access.allows(PERMISSIONS[first.action], row.source_id)
     waits = row.state in (State.DELAYED, State.QUEUED) and row.due_at > now
@@ -58,6 +63,7 @@ def row_of(row: Dispatch, now: datetime, access: Access) -> Row:
         by=", ".join(part for part in (row.provider, row.worker) if part),
         tries=f"{row.tries} of {MAXIMUM_TRIES}" if row.tries else str(row.attempts),
         next_at=row.due_at if waits else None,
+        segments=row.sms.segments if row.sms else 0,
         button=first if allowed else None,
     )
 

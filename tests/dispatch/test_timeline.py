@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from dashboard.access.models import Activity
 from dashboard.dispatch.facts import Evidence
 from dashboard.dispatch.models import Attempt, Dispatch, Transition
@@ -28,6 +30,7 @@ class Story:
     attempts: list[Attempt] = field(default_factory=list)
     reports: list[StoredReport] = field(default_factory=list)
     activities: list[Activity] = field(default_factory=list)
+    reveals: bool = True
 
     def move(self, at: float, trigger: str, to: State, **values: Any) -> None:
         defaults = {"state_from": "", "actor": "worker:w-1", "note": "", "repeats": 0}
@@ -203,12 +206,59 @@ def test_a_report_and_the_move_it_caused_are_one_line() -> None:
     assert '"MessageStatus": "delivered"' in "".join(lines[1].lines)
 
 
+@pytest.mark.parametrize(
+    ("event", "state", "expected"),
+    [
+        ("delivered", State.CANCELLED, "was delivered although it was cancelled"),
+        ("delivered", State.ERRORED, "although the same attempt was reported failed"),
+        ("failed", State.SUCCEEDED, "was reported failed although it was delivered"),
+        ("opened", State.QUEUED, "was reported “opened”, which contradicts"),
+    ],
+)
+def test_a_contradiction_is_told_in_words(event: str, state: State, expected: str) -> None:
+    told = story()
+    told.row.state = state
+    told.report(5, event, ReportOutcome.CONFLICT, note="It contradicts what is known.")
+    line = timeline(told)[1]
+    assert expected in line.note
+    assert line.tint is State.UNCONFIRMED
+
+
+def test_a_code_that_is_known_comes_with_advice_and_its_link() -> None:
+    told = story()
+    told.report(5, "failed", ReportOutcome.APPLIED, code="30003")
+    told.report(6, "failed", ReportOutcome.APPLIED, code="30999")
+    known, unknown = timeline(told)[1:]
+    assert known.advice is not None
+    assert known.advice.link.endswith("/30003")
+    assert unknown.advice is None
+
+
+def test_the_raw_event_keeps_secrets_and_addresses_to_itself() -> None:
+    raw = {
+        "Recipient": "ada@example.com",
+        "signature": {"token": "s3cret"},
+        "deep": [{"text": "to +12025550143", "client-info": {"ip": "10.0.0.1"}}],
+    }
+    told = story()
+    told.report(5, "delivered", ReportOutcome.IGNORED, raw=raw, reason="550 ada@example.com gone")
+    shown = "\n".join(timeline(told)[1].lines)
+    assert "ada@example.com" in shown
+    assert "s3cret" not in shown
+    assert "10.0.0.1" not in shown
+    told.reveals = False
+    line = timeline(told)[1]
+    assert "ada@" not in "\n".join(line.lines) + line.text
+    assert "2025550143" not in "\n".join(line.lines)
+
+
 def test_a_report_that_changed_nothing_says_so() -> None:
     told = story()
+    told.row.state = State.CANCELLED
     told.report(5, "delivered", ReportOutcome.CONFLICT, code="30003", reason="Unreachable")
     line = timeline(told)[1]
     assert line.words == "twilio reported “delivered” (code 30003): Unreachable"
-    assert line.note.startswith("It contradicts what is known")
+    assert line.note.endswith("Kept; nothing was changed.")
     assert line.state is None
 
 
