@@ -8,6 +8,7 @@ import importlib
 import click
 from typing_extensions import override
 
+from dashboard import logs
 from dashboard.commands import COMMANDS
 from dashboard.settings import SettingsInvalid
 
@@ -44,6 +45,8 @@ class _Commands(click.Group):
 @click.group(cls=_Commands)
 def main() -> None:
     """Wireroom knows whether every email and SMS went out, and what to press when one did not."""
+    # Until a process that runs on says otherwise: what a command prints is for the next command.
+    logs.configure_for_commands()
 
 
 if __name__ == "__main__":

@@ -78,9 +78,35 @@ def _quoted(value: object) -> str:
     return text if plain else json.dumps(text)
 
 
+class StandardStreamHandler(logging.Handler):
+    """Writes to stdout or stderr as they are at that moment, whoever redirected them."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._stream_name = name
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line; a stream that is gone costs nobody anything."""
+        try:
+            stream = getattr(sys, self._stream_name)
+            stream.write(self.format(record) + "\n")
+            stream.flush()
+        except (OSError, ValueError):
+            self.handleError(record)
+
+
+def configure_for_commands() -> None:
+    """Send warnings and errors to stderr: a command's stdout holds what it was asked for, alone."""
+    handler = StandardStreamHandler("stderr")
+    handler.setFormatter(TextFormatter())
+    logging.getLogger().handlers[:] = [handler]
+    logging.getLogger("wireroom").setLevel(logging.WARNING)
+
+
 def configure(settings: Settings) -> None:
     """Set up this process's logging: root at WARNING, ours at INFO, one handler to stdout."""
-    handler = logging.StreamHandler(sys.stdout)
+    handler = StandardStreamHandler("stdout")
     handler.setFormatter(JsonFormatter() if settings.log_format == "json" else TextFormatter())
     logging.Formatter.converter = time.gmtime
     root = logging.getLogger()
