@@ -8,12 +8,16 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 
 from sqlalchemy import (
     ColumnElement,
     Select,
     Subquery,
+    Uuid,
     and_,
+    any_,
+    bindparam,
     exists,
     func,
     literal,
@@ -23,6 +27,7 @@ from sqlalchemy import (
     union_all,
     update,
 )
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import aliased, contains_eager
 
 from dashboard.database import AnySession, is_one_of, new_id
@@ -101,7 +106,9 @@ def claim(session: AnySession, taker: Taker, limit: int) -> list[Claim]:
     What others hold is skipped. Siblings share fairly between sources; a row whose worker was lost
     is only taken as the taker's own. Four statements, whatever the number; does not commit.
     """
-    found = session.execute(_candidates(taker, limit))
+    routes = tuple(sorted(taker.routes.items()))
+    statement = _candidates(taker.queue, routes, taker.siblings, limit)
+    found = session.execute(statement, {"own": list(taker.own)})
     taken = [_take(row, taker, now) for row, now in found]
     if taken:
         session.flush()
@@ -135,9 +142,19 @@ OPEN_ATTEMPTS = text("""
 """)
 
 
-def _candidates(taker: Taker, limit: int) -> Select[Dispatch, datetime]:
+_OWN = bindparam("own", type_=ARRAY(Uuid()))
+
+
+@lru_cache(maxsize=256)
+def _candidates(
+    queue: str,
+    routes: tuple[tuple[Channel, str], ...],
+    siblings: bool,  # noqa: FBT001  a cache knows arguments by their place
+    limit: int,
+) -> Select[Dispatch, datetime]:
+    """Return the statement that selects and locks; built once, since building it costs much."""
     now = func.statement_timestamp()
-    wanted = _wanted(taker, limit)
+    wanted = _wanted(queue, limit) if siblings else _own().subquery()
     return (
         # The time of the statement, so that the rules see the very moment the condition saw.
         select(Dispatch, now)
@@ -150,7 +167,7 @@ def _candidates(taker: Taker, limit: int) -> Select[Dispatch, datetime]:
             or_(
                 *(
                     and_(Dispatch.channel == channel, route_is_open(route))
-                    for channel, route in taker.routes.items()
+                    for channel, route in routes
                 )
             ),
         )
@@ -161,27 +178,28 @@ def _candidates(taker: Taker, limit: int) -> Select[Dispatch, datetime]:
     )
 
 
-def _wanted(taker: Taker, limit: int) -> Subquery:
+def _own() -> Select[uuid.UUID, int]:
+    return select(Dispatch.id, literal(0).label("turn")).where(Dispatch.id == any_(_OWN))
+
+
+def _wanted(queue: str, limit: int) -> Subquery:
     """Return the ids that a taker would have and their turn: its own first, sources in turns.
 
     None come along with a row whose worker was lost: it may be what kills the next one as well.
     """
-    own = select(Dispatch.id, literal(0).label("turn")).where(is_one_of(Dispatch.id, taker.own))
-    if not taker.siblings:
-        return own.subquery()
     sibling = aliased(Dispatch)
     suspect = aliased(Dispatch)
-    own_is_suspect = exists().where(is_one_of(suspect.id, taker.own), suspect.losses > 0)
+    own_is_suspect = exists().where(suspect.id == any_(_OWN), suspect.losses > 0)
     oldest = (
         select(sibling.id, sibling.source_id, sibling.due_at)
         .where(
-            sibling.queue == taker.queue,
+            sibling.queue == queue,
             sibling.state.in_(sorted(WAITING)),
             sibling.due_at <= func.statement_timestamp(),
             sibling.next_step == NextStep.SEND,
             sibling.hold == Hold.NONE,
             sibling.losses == 0,
-            ~is_one_of(sibling.id, taker.own),
+            ~(sibling.id == any_(_OWN)),
             ~own_is_suspect,
         )
         .order_by(sibling.due_at)
@@ -200,7 +218,7 @@ def _wanted(taker: Taker, limit: int) -> Subquery:
         .limit(limit * CANDIDATES)
         .subquery()
     )
-    return union_all(own, select(siblings)).subquery()
+    return union_all(_own(), select(siblings)).subquery()
 
 
 def _take(row: Dispatch, taker: Taker, now: datetime) -> tuple[Claim, dict[str, object]]:
