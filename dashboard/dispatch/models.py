@@ -178,6 +178,7 @@ class Attempt(Base):
         UniqueConstraint("dispatch_id", "number"),
         Index("ix_attempt_provider_message", "provider_message_id", "route"),
         Index("ix_attempt_claimed", "queue", "claimed_at"),
+        Index("ix_attempt_code", "route", "code", postgresql_where=text("code <> ''")),
     )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=new_id)
@@ -268,7 +269,10 @@ class Suppression(Base):
     """A recipient that further messages of a channel do not go to."""
 
     __tablename__ = "suppression"
-    __table_args__ = (UniqueConstraint("source_id", "channel", "recipient_normalised"),)
+    __table_args__ = (
+        UniqueConstraint("source_id", "channel", "recipient_normalised"),
+        Index("ix_suppression_newest", "created_at", postgresql_where=text("lifted_at IS NULL")),
+    )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=new_id)
     source_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("source.id"))

@@ -34,6 +34,8 @@ class StoredReport(Base):
             postgresql_where=text("outcome IN ('pending', 'unmatched')"),
         ),
         Index("ix_report_latest_of_provider", "provider", text("received_at DESC")),
+        Index("ix_report_conflict", "received_at", postgresql_where=text("outcome = 'conflict'")),
+        Index("ix_report_code", "provider", "code", postgresql_where=text("code <> ''")),
     )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=new_id)
