@@ -13,6 +13,7 @@ from dashboard.pages import (
     presentation,
     presses,
     preview,
+    reports,
     sandbox,
     security,
     sign_in,
@@ -28,6 +29,7 @@ BLUEPRINTS: tuple[Blueprint, ...] = (
     dispatches.blueprint,
     presses.blueprint,
     preview.blueprint,
+    reports.blueprint,
     preferences.blueprint,
     sandbox.blueprint,
 )

@@ -18,7 +18,12 @@ from dashboard.dispatch.search import COUNT_LIMIT, count_attention
 from dashboard.settings import Settings, current
 
 # The pages of the rail: a page whose endpoint is not there is not shown.
-PAGES = (("Dispatches", "dispatches.index"), ("Sandbox", "sandbox.messages"))
+PAGES = (
+    ("Dispatches", "dispatches.index"),
+    ("Reports", "reports.index"),
+    ("Suppressions", "suppressions.index"),
+    ("Sandbox", "sandbox.messages"),
+)
 SIGN_OUT = "sign_in.logout"
 LOOK_SECONDS = 2.0
 FRAME = "wireroom.frame"

@@ -11,6 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from dashboard.access.requires import public
 from dashboard.database import db
+from dashboard.dispatch.rejections import note_refused
 from dashboard.dispatch.reports import receive
 from dashboard.dispatch.webhook_routes import Reporter, reporter_for, sms_reporter
 from dashboard.providers.base import (
@@ -72,12 +73,12 @@ def _answer(reporter: Reporter) -> Response:
 
 def _refusal(reporter: Reporter, error: RequestRefused) -> Response:
     """Answer what is not believed; 503 only where a person has to set the secret first."""
-    logger.warning("webhook refused", extra={"provider": reporter.name, "reason": str(error)})
-    if isinstance(error, WebhookUnusable):
-        return Response("not configured", status=503)
     if isinstance(error, CredentialsWanted):
         challenge = {"WWW-Authenticate": 'Basic realm="Wireroom"'}
         return Response("who are you?", status=401, headers=challenge)
+    note_refused(reporter.name, str(error), current())
+    if isinstance(error, WebhookUnusable):
+        return Response("not configured", status=503)
     return Response("refused", status=403)
 
 
