@@ -12,6 +12,7 @@ COMMANDS = {
     "sandbox": "dashboard.commands.serve:sandbox",
     "send-email": "dashboard.commands.dispatches:send_email",
     "send-sms": "dashboard.commands.dispatches:send_sms",
+    "demo": "dashboard.commands.demo:demo",
     "show": "dashboard.commands.dispatches:show",
     "user": "dashboard.commands.accounts:user",
     "token": "dashboard.commands.accounts:token",

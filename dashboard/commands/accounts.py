@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 import click
-from sqlalchemy import create_engine, func, select
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session, selectinload
 
 from dashboard.access import activity, setup, users
@@ -17,8 +16,8 @@ from dashboard.access.passwords import PasswordRefused, check_new, hash_password
 from dashboard.access.permissions import Permission, Role
 from dashboard.access.scope import Access, access_of_command
 from dashboard.access.tokens import make_token
-from dashboard.database import engine_options
-from dashboard.settings import SettingsInvalid, load_settings
+from dashboard.commands.database import command_session
+from dashboard.settings import load_settings
 
 _EVERYWHERE = "all sources"
 # What an application needs to send, and to ask what became of it.
@@ -50,28 +49,6 @@ def _refusals() -> Iterator[None]:
         raise click.ClickException(str(problem)) from None
 
 
-@contextmanager
-def _database() -> Iterator[Session]:
-    """Give a session on the configured database, and a sentence when it does not answer."""
-    url = load_settings().database_url
-    if not url:
-        raise SettingsInvalid(
-            "DATABASE_URL is missing, and no embedded server runs. See README, Settings."
-        )
-    options = engine_options(pool_size=1, lock_timeout_ms=5000, statement_timeout_ms=15000)
-    engine = create_engine(url, **options)
-    try:
-        with Session(engine, expire_on_commit=False) as session:
-            yield session
-    except OperationalError as error:
-        raise click.ClickException(
-            f"PostgreSQL cannot be used ({type(error.orig).__name__}). Nothing was changed."
-            " Run: wireroom doctor"
-        ) from None
-    finally:
-        engine.dispose()
-
-
 def _base_url() -> str:
     return load_settings().public_base_url or "http://127.0.0.1:8000"
 
@@ -92,7 +69,7 @@ def add_user(email: str, *, name: str, role: str, source: str | None, password_s
     with _refusals():
         # Before the database is asked for anything: nothing waits while somebody types.
         hashed = _asked_password(users.checked_email(email), password_stdin=password_stdin)
-        with _database() as session:
+        with command_session() as session:
             person = _added(session, email, name, role, source)
             person.password_hash = hashed
             session.commit()
@@ -105,7 +82,7 @@ def add_user(email: str, *, name: str, role: str, source: str | None, password_s
 @_source
 def invite(email: str, *, name: str, role: str, source: str | None) -> None:
     """Add a person and print the link, valid for 24 h, with which they set a password."""
-    with _refusals(), _database() as session:
+    with _refusals(), command_session() as session:
         person = _added(session, email, name, role, source)
         click.echo(setup.password_link(session, access_of_command(), person, _base_url()))
 
@@ -118,7 +95,7 @@ def invite(email: str, *, name: str, role: str, source: str | None) -> None:
 def grant(email: str, role: str, *, source: str | None, remove: bool) -> None:
     """Give a person a role, or take it away."""
     act = users.take if remove else users.give
-    with _refusals(), _database() as session:
+    with _refusals(), command_session() as session:
         person, source_id = _person(session, email), _source_id(session, source)
         changed = act(session, access_of_command(), person, Role(role), source_id)
         session.commit()
@@ -129,7 +106,7 @@ def grant(email: str, role: str, *, source: str | None, remove: bool) -> None:
 @click.argument("email")
 def link(email: str) -> None:
     """Print a link, valid for 24 h, with which a person sets a new password."""
-    with _database() as session:
+    with command_session() as session:
         person = _person(session, email)
         click.echo(setup.password_link(session, access_of_command(), person, _base_url()))
 
@@ -138,7 +115,7 @@ def link(email: str) -> None:
 @click.argument("email")
 def switch_off(email: str) -> None:
     """Let a person sign in no more; their sessions end at once."""
-    with _refusals(), _database() as session:
+    with _refusals(), command_session() as session:
         users.switch_off(session, access_of_command(), _person(session, email))
         session.commit()
     click.echo("Done.")
@@ -147,7 +124,7 @@ def switch_off(email: str) -> None:
 @user.command("list")
 def list_users() -> None:
     """Print everybody, one a line: email, whether active, roles."""
-    with _database() as session:
+    with command_session() as session:
         names = {source.id: source.name for source in session.scalars(select(Source))}
         people = select(User).options(selectinload(User.grants)).order_by(User.email)
         for person in session.scalars(people):
@@ -188,7 +165,7 @@ def add_token(
     if not source:
         raise click.BadParameter("the name of a source is empty")
     chosen = [Permission(one) for one in permissions] or list(_USUAL)
-    with _database() as session:
+    with command_session() as session:
         owner = users.find_source(session, source) or users.make_source(session, source)
         ends = timedelta(days=expires_days) if expires_days else None
         expires_at = session.scalar(select(func.now() + ends)) if ends else None
@@ -210,7 +187,7 @@ def setup_link() -> None:
 
     Prints nothing on standard output if there is an administrator.
     """
-    with _database() as session:
+    with command_session() as session:
         found = setup.setup_link(session, _base_url())
     if found:
         click.echo(f"Set up the first administrator: {found}")

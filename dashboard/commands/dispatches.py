@@ -6,22 +6,20 @@ Nothing is sent here: a worker does that, as for every other message.
 import mimetypes
 import sys
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
-from sqlalchemy import create_engine
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 import dashboard.dispatch.tables  # noqa: F401  relationships need every model
 from dashboard.access.models import Source
 from dashboard.access.scope import OutOfScope, access_of_command
+from dashboard.commands.database import command_session
 from dashboard.commands.story_text import story_lines
-from dashboard.database import engine_options, new_id
+from dashboard.database import new_id
 from dashboard.dispatch.accept import Ask, accept
 from dashboard.dispatch.intake import SourceUnknown, find_source, limits_of
 from dashboard.dispatch.requests import InvalidRequest, NewFile
@@ -99,7 +97,7 @@ def send_sms(**given: Any) -> None:
 @click.argument("dispatch_id", metavar="ID")
 def show(dispatch_id: str) -> None:
     """Tell the story of one dispatch; exits with 1 when there is none of this id."""
-    with _database() as session:
+    with command_session() as session:
         try:
             story = story_of(session, uuid.UUID(dispatch_id), access_of_command())
         except (ValueError, OutOfScope):
@@ -125,7 +123,7 @@ def _send(values: dict[str, object], given: Mapping[str, Any]) -> None:
         )
     try:
         ask = Ask(parse_request(values, limits_of(settings)))
-        with _database() as session:
+        with command_session() as session:
             source = _source(session, given["source"])
             answer = accept(session, ask, Asker(source, access_of_command().actor, settings))
     except InvalidRequest as error:
@@ -175,22 +173,3 @@ def _inline(given: str) -> NewFile:
 
 def _type(path: Path) -> str:
     return mimetypes.guess_type(path.name)[0] or ""
-
-
-@contextmanager
-def _database() -> Iterator[Session]:
-    """Give a session on the configured database, and a sentence when it does not answer."""
-    url = current().database_url
-    if not url:
-        raise SettingsInvalid("DATABASE_URL is missing, and no embedded server runs. See README.")
-    options = engine_options(pool_size=1, lock_timeout_ms=5000, statement_timeout_ms=15000)
-    engine = create_engine(url, **options)
-    try:
-        with Session(engine, expire_on_commit=False) as session:
-            yield session
-    except OperationalError as error:
-        raise click.ClickException(
-            f"PostgreSQL cannot be used ({type(error.orig).__name__}). Run: wireroom doctor"
-        ) from None
-    finally:
-        engine.dispose()
