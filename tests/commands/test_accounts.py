@@ -5,6 +5,7 @@ from click.testing import CliRunner, Result
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+import dashboard.settings as process
 from dashboard.access.models import ApiToken, User
 from dashboard.access.passwords import matches
 from dashboard.access.tokens import find_token
@@ -120,10 +121,12 @@ def test_the_setup_link_is_printed_until_there_is_an_administrator(run) -> None:
     assert "There is an administrator" in second.stderr
 
 
-def test_a_database_that_is_away_is_a_sentence(run, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setenv("DATABASE_URL", "postgresql+psycopg://nobody:pw@127.0.0.1:1/none")
+def test_a_database_that_is_away_is_a_sentence(run, settings: Settings) -> None:  # type: ignore[no-untyped-def]
+    away = "postgresql+psycopg://nobody:pw@127.0.0.1:1/none"
+    process.use(settings.model_copy(update={"database_url": away}))
 
     result = run("user", "list")
+    process.use(settings)
 
     assert result.exit_code == 1
     assert "wireroom doctor" in result.stderr
