@@ -14,7 +14,10 @@ from dashboard.dispatch.models import Attempt, Dispatch
 from dashboard.dispatch.report_models import StoredReport
 from dashboard.dispatch.transitions import Locked, attempts_of
 
-_KEY = re.compile(r"([0-9a-fA-F-]{36})(?:\.(\d{1,6}))?")
+# Other writings of an id, or dashes alone, are not ours; \d would take the digits of every script.
+_KEY = re.compile(
+    r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:\.([0-9]{1,6}))?", re.IGNORECASE | re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True)

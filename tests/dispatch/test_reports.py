@@ -258,6 +258,21 @@ def test_a_report_without_id_and_key_matches_nothing(
     assert session.scalars(select(StoredReport)).one().outcome is ReportOutcome.UNMATCHED
 
 
+@pytest.mark.parametrize(
+    "key",
+    ["-" * 36, "-" * 36 + ".1", "0" * 36, "{id}.", "{id}.٣", "{id}.-1", "{id}.1\n", "x{id}.1"],
+)
+def test_a_key_of_another_form_matches_nothing(
+    app: Flask, session: scoped_session[Session], key: str
+) -> None:
+    row = make_dispatch(session, state=State.AWAITING)
+    make_attempt(session, row, route=ROUTE, provider_message_id="", evidence=4)
+    session.commit()
+    report = Report(ROUTE, Event.DELIVERED, "one", key=key.format(id=row.id))
+    receive(session, [report])
+    assert session.scalars(select(StoredReport)).one().outcome is ReportOutcome.UNMATCHED
+
+
 def test_a_report_about_a_copys_recipient_moves_nothing(
     app: Flask, session: scoped_session[Session]
 ) -> None:
