@@ -14,6 +14,7 @@ from dashboard.dispatch.files import files_of
 from dashboard.dispatch.outcomes import Result
 from dashboard.dispatch.rendering import ContentMissing, render
 from dashboard.dispatch.states import Failure
+from dashboard.dispatch.suppressions import NOT_HANDED_OVER
 from dashboard.providers.base import Email, Outcome, OutcomeKind, Sms
 from dashboard.settings import Settings
 
@@ -29,9 +30,12 @@ class Prepared:
 
 
 def prepare(claimed: Sequence[Claim], settings: Settings) -> tuple[list[Prepared], list[Result]]:
-    """Return the messages that can go out, and the results of those that cannot be built."""
+    """Return the messages that can go out, and the results of those that may not or cannot."""
     prepared, failed = [], []
     for claim in claimed:
+        if claim.suppressed:
+            failed.append(_suppressed(claim))
+            continue
         try:
             files = files_of(db.session, claim.dispatch, settings)
             prepared.append(Prepared(claim, render(claim.dispatch, files)))
@@ -46,6 +50,20 @@ def prepare(claimed: Sequence[Claim], settings: Settings) -> tuple[list[Prepared
             failed.append(_failed(claim, Outcome(OutcomeKind.PERMANENT, detail=detail)))
     db.session.commit()
     return prepared, failed
+
+
+def _suppressed(claim: Claim) -> Result:
+    outcome = Outcome(OutcomeKind.PERMANENT, detail=NOT_HANDED_OVER)
+    row = claim.dispatch
+    return Result(
+        row.id,
+        claim.attempt_id,
+        claim.number,
+        claim.route,
+        outcome,
+        Failure.SUPPRESSED,
+        row.channel,
+    )
 
 
 def _failed(claim: Claim, outcome: Outcome) -> Result:

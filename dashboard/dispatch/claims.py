@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from sqlalchemy import (
     ColumnElement,
+    Row,
     Select,
     Subquery,
     Uuid,
@@ -33,14 +34,9 @@ from sqlalchemy.orm import aliased, contains_eager
 from dashboard.database import AnySession, is_one_of, new_id
 from dashboard.dispatch.decisions import decide
 from dashboard.dispatch.facts import Evidence
-from dashboard.dispatch.models import (
-    Attempt,
-    Dispatch,
-    EmailContent,
-    RoutePause,
-    SmsContent,
-)
+from dashboard.dispatch.models import Attempt, Dispatch, EmailContent, RoutePause, SmsContent
 from dashboard.dispatch.states import WAITING, Channel, Hold, NextStep, State, Trigger
+from dashboard.dispatch.suppressions import is_suppressed
 from dashboard.dispatch.transitions import Change, Locked, facts_of, write
 
 CANDIDATES = 4
@@ -55,6 +51,7 @@ class Claim:
     number: int
     route: str
     idempotency: str
+    suppressed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +106,7 @@ def claim(session: AnySession, taker: Taker, limit: int) -> list[Claim]:
     routes = tuple(sorted(taker.routes.items()))
     statement = _candidates(taker.queue, routes, taker.siblings, limit)
     found = session.execute(statement, {"own": list(taker.own)})
-    taken = [_take(row, taker, now) for row, now in found]
+    taken = [_take(one, taker) for one in found]
     if taken:
         session.flush()
         session.execute(OPEN_ATTEMPTS, {"attempts": json.dumps([line for _, line in taken])})
@@ -151,13 +148,13 @@ def _candidates(
     routes: tuple[tuple[Channel, str], ...],
     siblings: bool,  # noqa: FBT001  a cache knows arguments by their place
     limit: int,
-) -> Select[Dispatch, datetime]:
+) -> Select[Dispatch, datetime, bool]:
     """Return the statement that selects and locks; built once, since building it costs much."""
     now = func.statement_timestamp()
     wanted = _wanted(queue, limit) if siblings else _own().subquery()
     return (
         # The time of the statement, so that the rules see the very moment the condition saw.
-        select(Dispatch, now)
+        select(Dispatch, now, is_suppressed())
         .join(wanted, wanted.c.id == Dispatch.id)
         .outerjoin(EmailContent, EmailContent.dispatch_id == Dispatch.id)
         .outerjoin(SmsContent, SmsContent.dispatch_id == Dispatch.id)
@@ -221,8 +218,9 @@ def _wanted(queue: str, limit: int) -> Subquery:
     return union_all(_own(), select(siblings)).subquery()
 
 
-def _take(row: Dispatch, taker: Taker, now: datetime) -> tuple[Claim, dict[str, object]]:
+def _take(found: Row[Dispatch, datetime, bool], taker: Taker) -> tuple[Claim, dict[str, object]]:
     """Move one locked row to `sending`; return the claim and its line for OPEN_ATTEMPTS."""
+    row, now, suppressed = found
     number = row.attempts + 1
     route = taker.routes[row.channel]
     key = row.idempotency if row.maybe_sent and row.idempotency else f"{row.id}.{number}"
@@ -244,7 +242,7 @@ def _take(row: Dispatch, taker: Taker, now: datetime) -> tuple[Claim, dict[str, 
     history = write(locked, change, decide(row.state, Trigger.CLAIM, facts_of(locked, change)))
     if history is None:
         raise RuntimeError(f"Dispatch {row.id} was selected as claimable, but the rules say no.")
-    taken = Claim(row, new_id(), number, route, key)
+    taken = Claim(row, new_id(), number, route, key, suppressed)
     line = {
         "id": str(taken.attempt_id),
         "history_id": str(new_id()),

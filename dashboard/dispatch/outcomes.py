@@ -15,7 +15,7 @@ from sqlalchemy import select
 
 from dashboard.access.models import Source
 from dashboard.database import AnySession
-from dashboard.dispatch import ladder
+from dashboard.dispatch import ladder, suppressions
 from dashboard.dispatch.decisions import Decision
 from dashboard.dispatch.doubt import LOOK_UP_AFTER, NOTES, Doubt, Policy, Remedy, remedy
 from dashboard.dispatch.facts import Evidence
@@ -66,7 +66,8 @@ class Judge:
 def record(
     session: AnySession, results: Sequence[Result], judge: Judge
 ) -> dict[uuid.UUID, Decision]:
-    """Store outcomes on their own attempts and settle their dispatches; five statements at most.
+    """Store outcomes on their own attempts and settle their dispatches; five statements at most,
+    and one more for each recipient that it suppresses.
 
     Waits for rows that others hold, as long as the connection's lock timeout. Does not commit.
     """
@@ -84,6 +85,8 @@ def record_one(session: AnySession, locked: Locked, result: Result, judge: Judge
     """Store one outcome on its own attempt and settle the locked dispatch. Does not commit."""
     attempt = next(one for one in locked.attempts if one.id == result.attempt_id)
     _store(locked, attempt, result.outcome)
+    if suppressions.ends_by(result.outcome, result.route):
+        session.execute(suppressions.suppress(locked.dispatch, result.outcome.detail))
     change = change_for(session, locked, result, judge)
     return move(session, locked, change)
 
@@ -167,7 +170,7 @@ def _permanent(result: Result, judge: Judge) -> Change:
         values={
             "error": result.outcome.detail[:ERROR_LIMIT],
             "failure": result.failure or Failure.REFUSED,
-            "permanent": result.failure is not Failure.BUG,
+            "permanent": result.failure not in (Failure.BUG, Failure.SUPPRESSED),
         },
     )
 

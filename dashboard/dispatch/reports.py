@@ -17,10 +17,11 @@ from dashboard.database import AnySession, database_now, is_one_of
 from dashboard.dispatch.decisions import Decision, Verdict
 from dashboard.dispatch.facts import Evidence, rises
 from dashboard.dispatch.matching import Match, find
-from dashboard.dispatch.models import Transition
+from dashboard.dispatch.models import Dispatch, Transition
 from dashboard.dispatch.report_models import ReportOutcome, StoredReport
 from dashboard.dispatch.report_store import store
 from dashboard.dispatch.states import Channel, Failure, Trigger
+from dashboard.dispatch.suppressions import ends_by_report, suppress
 from dashboard.dispatch.transitions import Change, apply, columns_of
 from dashboard.providers.base import Event, Report
 
@@ -87,13 +88,18 @@ _OPEN = (ReportOutcome.PENDING, ReportOutcome.UNMATCHED)
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What came of a report: to be written with the line of history it made, if any."""
+    """What came of a report: to be written with the line of history it made, if any.
+
+    Attributes:
+        suppresses: the dispatch to whose recipient nothing more is to go.
+    """
 
     outcome: ReportOutcome
     note: str = ""
     dispatch_id: uuid.UUID | None = None
     attempt: int | None = None
     history: Transition | None = None
+    suppresses: Dispatch | None = None
 
 
 def _write(session: AnySession, report: StoredReport, verdict: _Verdict) -> None:
@@ -115,6 +121,9 @@ def _write(session: AnySession, report: StoredReport, verdict: _Verdict) -> None
     if verdict.history is not None:
         line = insert(Transition).values(columns_of(verdict.history)).cte("line")
         written = written.add_cte(line)
+    if verdict.suppresses is not None:
+        reason = report.reason or report.code
+        written = written.add_cte(suppress(verdict.suppresses, reason).cte("suppressed"))
     session.execute(written)
 
 
@@ -133,7 +142,9 @@ def _apply(session: AnySession, report: StoredReport) -> _Verdict:
         return _Verdict(ReportOutcome.APPLIED, "", dispatch_id, number)
     _share(match, report)
     decision, history = apply(match.locked, _change(report, match, trigger))
-    return _Verdict(*_outcome(decision), dispatch_id, number, history)
+    gone = ends_by_report(report, match.locked.dispatch.channel)
+    suppresses = match.locked.dispatch if gone else None
+    return _Verdict(*_outcome(decision), dispatch_id, number, history, suppresses)
 
 
 def _wrong_recipient(report: StoredReport, match: Match) -> str:

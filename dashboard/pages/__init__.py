@@ -17,6 +17,7 @@ from dashboard.pages import (
     sandbox,
     security,
     sign_in,
+    suppressions,
     webhooks,
 )
 from dashboard.settings import Settings
@@ -30,6 +31,7 @@ BLUEPRINTS: tuple[Blueprint, ...] = (
     presses.blueprint,
     preview.blueprint,
     reports.blueprint,
+    suppressions.blueprint,
     preferences.blueprint,
     sandbox.blueprint,
 )

@@ -17,7 +17,7 @@ from dashboard.dispatch.report_models import ReportOutcome
 from dashboard.dispatch.report_words import contradiction
 from dashboard.dispatch.sentence import Diagnosis, diagnose
 from dashboard.dispatch.situation import Situation, Surroundings, situation_of
-from dashboard.dispatch.states import LABELS, State
+from dashboard.dispatch.states import LABELS, Failure, State
 from dashboard.dispatch.timeline import Events, timeline
 from dashboard.dispatch.timeline_entries import Entry
 from dashboard.dispatch.wording import actor_name
@@ -51,6 +51,7 @@ class Detail:
     entries: Sequence[Entry]
     warnings: Sequence[str]
     advice: Advice | None
+    is_suppressed: bool
     presses: Sequence[Press]
     facts: Sequence[tuple[str, str]]
     headers: Sequence[tuple[str, str]]
@@ -82,6 +83,7 @@ def detail_of(dispatch_id: uuid.UUID) -> Detail:
         entries=timeline(_events(found, access)),
         warnings=_warnings(found),
         advice=_advice(found),
+        is_suppressed=row.failure is Failure.SUPPRESSED,
         presses=[Press(one, _refusal(one, access, row.source_id)) for one in diagnosis.buttons],
         facts=_facts(found),
         headers=_headers(row),
