@@ -8,6 +8,7 @@ from jinja2 import StrictUndefined
 import dashboard.dispatch.tables  # noqa: F401  relationships need every model
 from dashboard import logs, pages
 from dashboard.database import db, engine_options
+from dashboard.providers.webhook_secrets import require_secrets
 from dashboard.settings import Settings, current, use
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,8 +23,12 @@ def create_app(
     Args:
         settings: this process's, read from the environment if not given.
         engine: engine options that replace the web's own (a worker waits longer, pools less).
+
+    Raises:
+        SettingsInvalid: in production, where reports could not be checked.
     """
     settings = settings or current()
+    require_secrets(settings)
     use(settings)
     app = Flask(
         "wireroom", template_folder=str(ROOT / "templates"), static_folder=str(ROOT / "static")

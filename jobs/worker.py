@@ -23,6 +23,7 @@ from typing_extensions import override
 
 from dashboard import logs
 from dashboard.database import db
+from dashboard.providers.webhook_secrets import require_secrets
 from dashboard.queueing.connection import worker_connection
 from dashboard.settings import SettingsInvalid, current
 from dashboard.workers.fingerprint import fingerprint
@@ -155,6 +156,7 @@ def main(queues: Sequence[str]) -> int:
     """Run a worker on these queues until it is told to stop; return the exit code."""
     try:
         settings = current()
+        require_secrets(settings)
     except SettingsInvalid as error:
         sys.stderr.write(f"{error}\n")
         return 2

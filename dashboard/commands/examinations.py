@@ -19,6 +19,7 @@ import redis
 
 from dashboard.commands import migrate
 from dashboard.commands.supervised import answers
+from dashboard.providers.webhook_secrets import secret_problems
 from dashboard.settings import Settings
 
 _TIMEOUT_SECONDS = 5
@@ -232,6 +233,12 @@ def _twilio(settings: Settings) -> Iterator[Finding]:
         yield _warning("TWILIO_WEBHOOK_URL", "It is not set.", mend)
 
 
+def _webhooks(settings: Settings) -> Iterator[Finding]:
+    finding = _error if settings.is_production else _warning
+    for problem in secret_problems(settings):
+        yield finding("webhooks", problem, "Production does not start without it.")
+
+
 def _kinds(settings: Settings) -> Iterator[Finding]:
     for name in filter(None, (part.strip() for part in settings.kinds.split(","))):
         try:
@@ -273,6 +280,7 @@ _EXAMINATIONS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
     _base_url,
     _smtp,
     _twilio,
+    _webhooks,
     _kinds,
     _attachments,
     _sentry,

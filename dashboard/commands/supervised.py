@@ -11,6 +11,7 @@ from pathlib import Path
 
 from dashboard.embedded.process import Program
 from dashboard.embedded.up import Application, Plan
+from dashboard.providers.webhook_secrets import require_secrets
 from dashboard.queueing.names import SENDING_QUEUES, Queue
 from dashboard.settings import Settings, raw_environment
 
@@ -35,6 +36,7 @@ def plan(data_dir: Path, *, workers: int, demo: bool) -> Plan:
     environment["PYTHONUNBUFFERED"] = "1"
 
     def application(settings: Settings, port: int) -> Application:
+        require_secrets(settings)
         return Application(
             before=(_wireroom(environment, "migrate"),),
             services=(

@@ -6,6 +6,7 @@ from granian.constants import Interfaces
 from granian.log import LogLevels
 
 from dashboard.commands.supervised import WEB_GRACE_SECONDS
+from dashboard.providers.webhook_secrets import require_secrets
 from dashboard.settings import load_settings
 
 
@@ -19,7 +20,7 @@ def web(host: str, port: int, *, processes: int, threads: int) -> None:
 
     SIGTERM lets running requests end.
     """
-    load_settings()  # so that a wrong setting ends here, in a sentence
+    require_secrets(load_settings())  # so that a wrong setting ends here, in a sentence
     Granian(
         "dashboard.commands.web_target:load",
         factory=True,
