@@ -2,6 +2,7 @@
 # make run     everything on this machine: http://127.0.0.1:8000   (ARGS="--port 8001 --workers 4")
 # make test    install the tools too, check the code, run the tests
 # make check   the code checks alone
+# make screenshots   take the pictures in docs/screenshots anew (needs Chromium)
 # make lock    write the lock files anew (needs uv); they record hashes and no index address
 
 VENV := .venv
@@ -15,7 +16,7 @@ LOCKED := $(INSTALL) --require-hashes
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header --quiet
 
-.PHONY: setup setup-dev run test check lock
+.PHONY: setup setup-dev run test check lock screenshots
 
 setup: $(VENV)/.installed $(VENV)/.project
 setup-dev: $(VENV)/.installed-dev $(VENV)/.project
@@ -32,6 +33,9 @@ check: setup-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/djlint --lint --quiet templates
+
+screenshots: setup-dev
+	$(BIN)/python docs/take_screenshots.py
 
 lock:
 	$(LOCK) requirements-build.in -o requirements-build.txt
