@@ -22,6 +22,8 @@ EVENTS: Mapping[str, Event] = {
     "canceled": Event.CANCELLED,
 }
 LARGEST_FIELD = 4000
+# Failures that another day may cure: an unreachable handset, a carrier without a reason.
+WORTH_ANOTHER_TRY = frozenset({"30003", "30008"})
 _DISPATCH = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _ATTEMPT = re.compile(r"\d{1,6}")
 
@@ -116,7 +118,7 @@ def report_of(
         provider_message_id=sid,
         reason=reason,
         code=code,
-        permanent=event is Event.FAILED,
+        permanent=event is Event.FAILED and code not in WORTH_ANOTHER_TRY,
         key=key,
         raw={**kept, "status": status},
     )
