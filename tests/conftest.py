@@ -26,12 +26,12 @@ from dashboard.settings import Settings, load_settings
 MIGRATIONS = Path(__file__).resolve().parent.parent / "migrations"
 
 
-# The same stories in every `make test`; `--hypothesis-profile=long` tells new and longer ones.
+# The same stories in every run; `--hypothesis-profile=long` tells more and longer ones.
 hypothesis_settings.register_profile(
     "short", max_examples=100, stateful_step_count=25, deadline=None, derandomize=True
 )
 hypothesis_settings.register_profile(
-    "long", max_examples=1600, stateful_step_count=50, deadline=None
+    "long", max_examples=600, stateful_step_count=50, deadline=None, derandomize=True
 )
 hypothesis_settings.load_profile("short")
 
