@@ -132,6 +132,8 @@ def _send(values: dict[str, object], given: Mapping[str, Any]) -> None:
         raise click.ClickException(str(error)) from None
     for one in (answer.id, *answer.copies):
         click.echo(str(one))
+    if settings.public_base_url:
+        click.echo(f"Watch it: {settings.public_base_url}/dispatches/{answer.id}", err=True)
 
 
 def _source(session: Session, name: str | None) -> Source:

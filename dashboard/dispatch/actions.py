@@ -5,6 +5,7 @@ Each press is a module of its own: `retry.py`, `cancel.py`, `resend.py`, `acknow
 
 import uuid
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from sqlalchemy import select
 
@@ -76,7 +77,7 @@ def _check_replaced(session: AnySession, locked: Locked) -> None:
         return
     replaced = session.get(Replacement, locked.dispatch.id)
     newest = newest_of(session, locked.dispatch)
-    who = f" by {_name(replaced.by)} at {replaced.at:%H:%M}" if replaced else ""
+    who = f" by {_name(replaced.by)} at {_clock(replaced.at)}" if replaced else ""
     raise ActionRefused(f"Already resent{who}. Act on the one that replaced it.", newest=newest)
 
 
@@ -100,10 +101,14 @@ def _check_version(session: AnySession, locked: Locked, press: Press) -> None:
         .order_by(Transition.id.desc())
         .limit(1)
     ).first()
-    who = f" by {_name(last.actor)} at {last.at:%H:%M} UTC" if last else ""
+    who = f" by {_name(last.actor)} at {_clock(last.at)}" if last else ""
     raise ActionRefused(
         f"It changed while you looked at it: {LABELS[row.state].lower()} now{who}. Look again."
     )
+
+
+def _clock(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%H:%M} UTC"
 
 
 def _name(actor: str) -> str:

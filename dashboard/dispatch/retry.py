@@ -8,11 +8,12 @@ from dashboard.access.scope import Access
 from dashboard.database import AnySession
 from dashboard.dispatch.actions import ActionRefused, ConfirmationNeeded, Press, expect_moved, take
 from dashboard.dispatch.attachments import AttachmentError
+from dashboard.dispatch.clearing import clear_for_retry
 from dashboard.dispatch.files import check_files
 from dashboard.dispatch.models import Dispatch
 from dashboard.dispatch.publishing import publish_or_note
 from dashboard.dispatch.states import Trigger
-from dashboard.dispatch.transitions import Change, Locked, clear_for_retry, move
+from dashboard.dispatch.transitions import Change, Locked, move
 from dashboard.settings import current
 
 MAY_HAVE_ARRIVED = (

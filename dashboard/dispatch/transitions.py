@@ -17,10 +17,12 @@ from dashboard.database import AnySession, is_one_of, new_id
 from dashboard.dispatch.decisions import Decision, Verdict, decide
 from dashboard.dispatch.facts import AttemptFacts, Evidence, Facts, rises
 from dashboard.dispatch.models import Attempt, Dispatch, Transition
-from dashboard.dispatch.states import Failure, Hold, NextStep, State, Trigger
+from dashboard.dispatch.states import REPORTS, Failure, NextStep, State, Trigger
 from dashboard.logs import dispatch_fields
 
 logger = logging.getLogger("wireroom.dispatch")
+
+_WENT_OUT = frozenset({State.AWAITING, State.SENT, State.SUCCEEDED})
 
 
 @dataclass(slots=True)
@@ -226,7 +228,7 @@ def _enter(locked: Locked, change: Change, target: State) -> None:
     """Write a state and all that entering it implies."""
     row = locked.dispatch
     row.published_at = None
-    for column, value in change.values.items():
+    for column, value in _values(change, target).items():
         setattr(row, column, value)
     if row.state is State.SENDING and target is not State.SENDING:
         row.cancel_noted_by = ""
@@ -246,6 +248,18 @@ def _enter(locked: Locked, change: Change, target: State) -> None:
     row.state = target
     row.version += 1
     row.updated_at = locked.now
+
+
+def _values(change: Change, target: State) -> Mapping[str, Any]:
+    """Return what is written with a move.
+
+    What a failed attempt brings (its text, its route's hold) stays on the attempt where another one
+    was accepted: the row is not delayed, and nothing is wrong with it.
+    """
+    if target not in _WENT_OUT:
+        return change.values
+    own = {name: value for name, value in change.values.items() if name not in ("error", "hold")}
+    return own if change.trigger in REPORTS else {**own, "error": ""}
 
 
 def log_move(row: Dispatch, came_from: State | None, change: Change) -> None:
@@ -279,22 +293,4 @@ def columns_of(history: Transition) -> dict[str, Any]:
         "attempt": history.attempt,
         "note": history.note,
         "repeats": 0,
-    }
-
-
-def clear_for_retry(locked: Locked) -> Mapping[str, Any]:
-    """Return the columns that a person's "Try again" clears; attempts keep what they have."""
-    return {
-        "error": "",
-        "failure": Failure.NONE,
-        "permanent": False,
-        "due_at": locked.now,
-        "stalls": 0,
-        "tries": 0,
-        "losses": 0,
-        "stalled_at": None,
-        "cancel_noted_by": "",
-        "cancel_noted_reason": "",
-        "hold": Hold.NONE if locked.dispatch.hold is Hold.BACKFILL else locked.dispatch.hold,
-        "attempts_before_retry": locked.dispatch.attempts,
     }

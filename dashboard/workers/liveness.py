@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from sqlalchemy import ColumnElement, func, select, update
+from sqlalchemy import ColumnElement, Select, func, select, update
 
 from dashboard import clock
 from dashboard.database import AnySession, database_now
@@ -94,7 +94,10 @@ def is_alive(now: ColumnElement[datetime], gone_after: timedelta) -> ColumnEleme
     return (Worker.seen_at >= now - gone_after) & Worker.stopped_at.is_(None)
 
 
-def live_names(session: AnySession, gone_after: timedelta) -> set[str]:
-    """Return the names of workers that are alive, on the database's clock."""
-    query = select(Worker.name).where(is_alive(func.clock_timestamp(), gone_after))
-    return set(session.scalars(query))
+def gone_names(session: AnySession, among: Select[str], gone_after: timedelta) -> set[str]:
+    """Return those of some names whose worker registered and is not alive any more.
+
+    One that never registered (a plain `rq worker`) stamps nothing: its silence says nothing.
+    """
+    alive = is_alive(func.clock_timestamp(), gone_after)
+    return set(session.scalars(select(Worker.name).where(Worker.name.in_(among), ~alive)))

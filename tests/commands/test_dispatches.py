@@ -61,6 +61,15 @@ def test_an_email_is_stored_published_and_named_by_its_id(
     assert waiting_jobs("high", settings) == 1
 
 
+def test_where_to_watch_it_is_told_beside_the_id_that_scripts_read(
+    run: CliRunner, settings: Settings
+) -> None:
+    address = "https://wireroom.example.com"
+    current_settings.use(settings.model_copy(update={"public_base_url": address}))
+    result = wireroom(run, *EMAIL, "--text", "Hello")
+    assert result.stderr == f"Watch it: {address}/dispatches/{result.stdout.strip()}\n"
+
+
 def test_messages_that_name_no_source_have_one_of_their_own_made_once(
     run: CliRunner, session: scoped_session[Session]
 ) -> None:

@@ -114,6 +114,19 @@ def test_a_late_acceptance_settles_when_the_open_attempt_ends(session, settings)
     assert row.state is State.AWAITING
 
 
+@pytest.mark.parametrize("kind", [K.TRANSIENT, K.PERMANENT, K.CONFIG, K.UNKNOWN])
+def test_what_failed_leaves_no_text_and_no_hold_where_another_attempt_was_accepted(
+    session, settings, kind
+) -> None:
+    row, first = make_sending(session, error="451 earlier")
+    second = make_attempt(session, row)
+    session.commit()
+    tell(session, settings, first, Outcome(K.ACCEPTED, report_expected=True))
+    row = tell(session, settings, second, Outcome(kind, detail="the second one failed"))
+    assert (row.state, row.error, row.hold) == (State.AWAITING, "", Hold.NONE)
+    assert second.detail == "the second one failed"
+
+
 def test_two_outcomes_of_one_dispatch_in_one_wave_are_both_kept(session, settings) -> None:
     row, first = make_sending(session)
     second = make_attempt(session, row)

@@ -1,15 +1,18 @@
 """The only writer of a state: locks, history, and what entering a state implies."""
 
+from datetime import timedelta
+
 import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from dashboard.database import database_now
+from dashboard.dispatch.clearing import clear_for_retry
 from dashboard.dispatch.decisions import Verdict
 from dashboard.dispatch.facts import Evidence
 from dashboard.dispatch.models import Dispatch, Transition
 from dashboard.dispatch.states import Failure, Hold, NextStep, State, Trigger
-from dashboard.dispatch.transitions import Change, clear_for_retry, lock, move
+from dashboard.dispatch.transitions import Change, lock, move
 from tests.factories import make_attempt, make_dispatch
 
 
@@ -130,6 +133,17 @@ def test_a_retry_keeps_the_hold_of_a_route(session) -> None:
     row = make_dispatch(session, state=State.ERRORED, hold=Hold.ROUTE)
     [locked] = lock(session, [row.id])
     assert clear_for_retry(locked)["hold"] is Hold.ROUTE
+
+
+@pytest.mark.parametrize(("minutes", "kept"), [(-1, False), (5, True)])
+def test_a_retry_lifts_an_end_that_has_passed_and_keeps_one_ahead(session, minutes, kept) -> None:
+    end = database_now(session) + timedelta(minutes=minutes)
+    row = make_dispatch(session, state=State.ERRORED, failure=Failure.EXPIRED, expires_at=end)
+    [locked] = lock(session, [row.id])
+    move(session, locked, Change(Trigger.RETRY, "user:operator", values=clear_for_retry(locked)))
+    assert row.expires_at == (end if kept else None)
+    move_once(session, row, Trigger.CLAIM)
+    assert row.state is State.SENDING
 
 
 def test_every_move_writes_the_next_step(session) -> None:

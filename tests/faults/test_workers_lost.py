@@ -83,6 +83,20 @@ def test_a_plain_rq_worker_sends_as_well(here):
     assert here.sink.counts() == {str(one): 1}
 
 
+def test_a_plain_rq_worker_that_takes_long_is_not_taken_for_a_lost_one(here):
+    here.sink.hold_answers()
+    here.processes.keepers()
+    url = here.settings.redis_url
+    here.processes.command("rq", "-m", "rq.cli", "worker", "default", "--url", url)
+    (one,) = here.send()
+    here.wait(lambda: here.sink.counts() == {str(one): 1}, 60)
+    time.sleep(6)  # four times what makes a registered worker a lost one
+    assert here.row(one).state is State.SENDING
+    here.sink.answer()
+    here.wait_for_states(sent=1)
+    assert here.sink.counts() == {str(one): 1}
+
+
 def test_the_memory_of_a_worker_stays_flat_over_three_thousand_sends(here):
     worker = here.processes.worker().ready()
     here.send(500)

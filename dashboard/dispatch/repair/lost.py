@@ -3,7 +3,7 @@
 import logging
 from datetime import timedelta
 
-from sqlalchemy import and_, or_
+from sqlalchemy import and_, or_, select
 
 from dashboard.database import AnySession, database_now
 from dashboard.dispatch.models import Attempt, Dispatch
@@ -14,7 +14,7 @@ from dashboard.dispatch.repair.rules import Repair
 from dashboard.dispatch.states import Failure, State, Trigger
 from dashboard.dispatch.transitions import Change, Locked
 from dashboard.providers.base import Outcome, OutcomeKind
-from dashboard.workers.liveness import live_names
+from dashboard.workers.liveness import gone_names
 
 logger = logging.getLogger("wireroom.reconcile")
 
@@ -24,24 +24,23 @@ LOST = "Its worker was lost while the provider was being called."
 
 def repair_sending(session: AnySession, this: Round) -> None:
     """Close attempts whose worker is gone, or which passed every deadline."""
-    alive = live_names(session, timedelta(seconds=this.settings.worker_gone_seconds))
+    gone_after = timedelta(seconds=this.settings.worker_gone_seconds)
+    takers = select(Dispatch.worker).where(Dispatch.state == State.SENDING)
+    # A worker that never registered is judged by the deadline alone: calling it gone while it
+    # lives would send its message twice.
+    gone = gone_names(session, takers, gone_after)
     now = database_now(session)
-    # A worker that was just claimed for by a process without registration has its grace as well.
-    grace = now - timedelta(seconds=this.settings.worker_gone_seconds)
-    gone = (
-        and_(Dispatch.worker.not_in(alive), Dispatch.started_at <= grace)
-        if alive
-        else (Dispatch.started_at <= grace)
-    )
+    # A claim is a sign of life as well, where only the stamps fail.
+    left_behind = and_(Dispatch.worker.in_(gone), Dispatch.started_at <= now - gone_after)
     overdue = Dispatch.started_at <= now - this.deadline
-    condition = and_(Dispatch.state == State.SENDING, or_(gone, overdue))
+    condition = and_(Dispatch.state == State.SENDING, or_(left_behind, overdue))
     for locked in candidates(session, this, condition):
         attempt = locked.open_attempt
         if attempt is None or attempt.finished_at is not None:
             continue
         sending = rules.Sending(
             started_at=attempt.claimed_at,
-            worker_alive=attempt.worker in alive,
+            worker_gone=attempt.worker in gone,
             handed_over=attempt.handed_over_at is not None,
             losses=locked.dispatch.losses,
         )

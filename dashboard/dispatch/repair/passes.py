@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from sqlalchemy import and_, or_
 
 from dashboard.database import AnySession, database_now
+from dashboard.dispatch.clearing import clear_for_retry
 from dashboard.dispatch.models import Dispatch
 from dashboard.dispatch.repair.lost import repair_sending
 from dashboard.dispatch.repair.round import ACTOR, Round, Tally, apply, candidates
 from dashboard.dispatch.repair.waiting import repair_waiting
 from dashboard.dispatch.states import Channel, Failure, State, Trigger
-from dashboard.dispatch.transitions import Change, clear_for_retry
+from dashboard.dispatch.transitions import Change
 from dashboard.queueing.names import SENDING_QUEUES
 
 PUBLISH_RETRIED_FOR = timedelta(hours=24)
@@ -41,8 +42,9 @@ def retry_unpublished(session: AnySession, this: Round) -> None:
         Dispatch.replaced_by_id.is_(None),
     )
     for locked in candidates(session, this, condition):
-        due_at = locked.dispatch.due_at
-        values = {**clear_for_retry(locked), "due_at": due_at}
+        row = locked.dispatch
+        kept = {"due_at": row.due_at, "expires_at": row.expires_at}  # nobody pressed anything
+        values = {**clear_for_retry(locked), **kept}
         apply(session, locked, Change(Trigger.RETRY, ACTOR, values=values), this)
 
 

@@ -91,7 +91,7 @@ class Sending:
     """A dispatch that a worker claimed and has not closed."""
 
     started_at: datetime
-    worker_alive: bool
+    worker_gone: bool
     handed_over: bool
     losses: int
 
@@ -102,7 +102,7 @@ def about_sending(row: Sending, now: datetime, deadline: timedelta) -> Repair:
     Args:
         deadline: the longest that a claim, a call and its recording take together.
     """
-    if row.worker_alive and now - row.started_at <= deadline:
+    if not row.worker_gone and now - row.started_at <= deadline:
         return Repair.NOTHING
     if row.handed_over:
         return Repair.DOUBT

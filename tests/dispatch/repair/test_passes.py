@@ -112,7 +112,8 @@ def test_a_worker_that_is_alive_keeps_what_it_holds(session, settings) -> None:
     assert again(session, row).state is State.SENDING
 
 
-def test_a_claim_of_this_moment_has_its_grace_without_any_worker(session, settings) -> None:
+def test_a_claim_of_this_moment_has_its_grace_although_the_stamps_fail(session, settings) -> None:
+    make_worker(session, seen=MINUTE)
     row = make_sending(session, ago=5 * SECOND)
     run(session, settings)
     assert again(session, row).state is State.SENDING
@@ -123,6 +124,19 @@ def test_a_worker_that_hangs_past_every_deadline_loses_what_it_holds(session, se
     row = make_sending(session, ago=10 * MINUTE)
     run(session, settings)
     assert again(session, row).state is State.STALLED
+
+
+@pytest.mark.parametrize("handed_over", [False, True])
+def test_a_worker_that_never_registered_is_judged_by_the_deadline_alone(
+    session, settings, handed_over
+) -> None:
+    row = make_sending(session, ago=2 * MINUTE, handed_over=handed_over)
+    assert run(session, settings).repaired == 0
+    assert again(session, row).state is State.SENDING
+    late = make_sending(session, ago=10 * MINUTE, handed_over=handed_over)
+    assert run(session, settings).repaired == 1
+    assert again(session, late).state is (State.DELAYED if handed_over else State.STALLED)
+    assert again(session, row).state is State.SENDING
 
 
 def test_a_third_loss_before_the_hand_over_is_not_sent_again(session, settings) -> None:
@@ -148,6 +162,7 @@ def test_a_loss_after_the_hand_over_follows_the_policy(session, settings, policy
 
 
 def test_a_noted_cancel_wins_when_the_worker_is_lost(session, settings) -> None:
+    make_worker(session, seen=MINUTE)
     row = make_sending(session, cancel_noted_by="user:operator")
     run(session, settings)
     row = again(session, row)
@@ -252,10 +267,14 @@ def test_held_and_scheduled_and_replaced_rows_are_left_alone(session, settings) 
 
 
 def test_what_redis_did_not_take_is_queued_again_when_it_answers(session, settings) -> None:
-    row = make_waiting(session, ago=MINUTE, state=State.ERRORED, failure=Failure.PUBLISH)
+    end = database_now(session) - SECOND
+    row = make_waiting(
+        session, ago=MINUTE, state=State.ERRORED, failure=Failure.PUBLISH, expires_at=end
+    )
     run(session, settings)
     row = again(session, row)
     assert (row.state, row.failure, row.error) == (State.QUEUED, Failure.NONE, "")
+    assert row.expires_at == end, "nobody pressed anything: it may still be too late"
     assert last_line(session, row).actor == "reconciler"
 
 

@@ -112,5 +112,5 @@ DEADLINE = 3 * MINUTE
     ],
 )
 def test_a_dispatch_in_the_hands_of_a_worker(alive, age, handed_over, losses, repair) -> None:
-    sending = Sending(NOW - age, alive, handed_over, losses)
+    sending = Sending(NOW - age, not alive, handed_over, losses)
     assert about_sending(sending, NOW, DEADLINE) is repair
