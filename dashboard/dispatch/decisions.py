@@ -200,17 +200,21 @@ def _decide_failed(state: State, trigger: Trigger, facts: Facts) -> Decision:
     if any(_proves(one) for one in facts.attempts) and not facts.has_open_attempt:
         return IGNORED
     if state in (State.AWAITING, State.SENT, State.UNCONFIRMED):
-        return IGNORED if facts.may_have_arrived else _moved(target)
+        return _undelivered(state, facts, target)
     if state is State.SUCCEEDED:
-        return _undelivered(facts)
+        return _undelivered(state, facts, target) if facts.permanent else IGNORED
     return _moved(target) if is_latest else IGNORED
 
 
-def _undelivered(facts: Facts) -> Decision:
-    """Decide a permanent bounce after the delivery, so that the other order ends the same."""
-    if not facts.permanent:
-        return IGNORED
-    return _moved(State.UNCONFIRMED if facts.may_have_arrived else State.ERRORED)
+def _undelivered(state: State, facts: Facts, target: State) -> Decision:
+    """Decide the failure of the last attempt that was known to have gone out.
+
+    Where another one may have arrived nobody can say what became of the message; that holds for a
+    bounce after the delivery as well, so that the other order ends the same.
+    """
+    if not facts.may_have_arrived:
+        return _moved(target)
+    return IGNORED if state is State.UNCONFIRMED else _moved(State.UNCONFIRMED)
 
 
 def _decide_upkeep(state: State, trigger: Trigger, facts: Facts) -> Decision:

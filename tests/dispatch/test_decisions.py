@@ -194,8 +194,10 @@ def allowed_targets(case: Case) -> set[State]:
     waits = case.state is S.UNCONFIRMED or case.facts.next_step is NextStep.LOOK_UP
     if case.trigger in WORKERS and waits and not case.facts.may_have_arrived:
         targets |= {S.DELAYED, S.ERRORED}
-    if case.trigger is T.REPORT_FAILED and case.state is S.SUCCEEDED and case.facts.permanent:
-        targets |= {S.UNCONFIRMED} if case.facts.may_have_arrived else set()
+    bounced = case.state is S.SUCCEEDED and case.facts.permanent
+    failed = case.trigger in (T.REPORT_FAILED, T.REPORT_CANCELLED)
+    if failed and case.facts.may_have_arrived and (bounced or case.state in (S.AWAITING, S.SENT)):
+        targets |= {S.UNCONFIRMED}
     return targets
 
 
