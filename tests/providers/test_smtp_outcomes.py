@@ -1,13 +1,23 @@
-"""Every row of the SMTP table: what the server does, and what we make of it. Real sockets."""
+"""Every row of the SMTP table: what the server does, and what we make of it.
+
+Real sockets, and a real dispatch that each outcome is recorded on: its state, next try and text.
+"""
 
 import socket
 from dataclasses import dataclass, field
 
 import pytest
+from sqlalchemy.orm import Session, scoped_session
 
 from dashboard.clock import monotonic
+from dashboard.dispatch.facts import Evidence
+from dashboard.dispatch.models import Dispatch
+from dashboard.dispatch.outcomes import Judge, Result, record
+from dashboard.dispatch.states import Failure, Hold, State
 from dashboard.providers.base import Outcome, OutcomeKind
 from dashboard.providers.smtp import SmtpProvider
+from dashboard.settings import Settings
+from tests.factories import make_attempt, make_dispatch
 from tests.providers.factories import email, key
 from tests.providers.scripted_smtp import Do, Script, scripted
 
@@ -174,7 +184,9 @@ ROWS = [
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_each_row_of_the_table_leads_to_its_outcome(row: Row) -> None:
+def test_each_row_of_the_table_leads_to_its_outcome(
+    row: Row, session: scoped_session[Session], settings: Settings
+) -> None:
     with scripted(row.script, features=row.features) as server:
         provider = SmtpProvider(
             server.url(row.query, row.user),
@@ -195,6 +207,37 @@ def test_each_row_of_the_table_leads_to_its_outcome(row: Row) -> None:
     assert "s3cret" not in repr(outcome)
     if row.kind in (TRANSIENT, CONFIG) and not row.code.startswith(("451", "421", "550")):
         assert server.messages == []
+    _check_dispatch(_recorded(session, settings, outcome), row, outcome)
+
+
+STATES = {
+    ACCEPTED: (State.SENT, Failure.NONE, Hold.NONE, 0, False),
+    TRANSIENT: (State.DELAYED, Failure.NONE, Hold.NONE, 1, False),
+    PERMANENT: (State.ERRORED, Failure.REFUSED, Hold.NONE, 0, False),
+    CONFIG: (State.DELAYED, Failure.NONE, Hold.ROUTE, 0, False),
+    UNKNOWN: (State.DELAYED, Failure.NONE, Hold.NONE, 1, True),
+}
+"""State, failure, hold, tries used, whether it may have arrived."""
+
+
+def _recorded(session: scoped_session[Session], settings: Settings, outcome: Outcome) -> Dispatch:
+    dispatch = make_dispatch(session, state=State.SENDING)
+    attempt = make_attempt(session, dispatch, evidence=int(Evidence.HANDED_OVER))
+    result = Result(dispatch.id, attempt.id, attempt.number, attempt.route, outcome)
+    record(session, [result], Judge(settings, "worker:w-1", SmtpProvider.capabilities))
+    session.commit()
+    return dispatch
+
+
+def _check_dispatch(dispatch: Dispatch, row: Row, outcome: Outcome) -> None:
+    known = (dispatch.state, dispatch.failure, dispatch.hold, dispatch.tries, dispatch.maybe_sent)
+    assert known == STATES[row.kind]
+    assert dispatch.error == ("" if row.kind is ACCEPTED else outcome.detail)
+    if row.kind in (TRANSIENT, UNKNOWN):
+        wait_seconds = (dispatch.due_at - dispatch.updated_at).total_seconds()
+        first = row.retry_after or 16
+        assert first * 0.8 <= wait_seconds <= first * 1.2
+        assert wait_seconds >= (row.retry_after or 0), "never earlier than the server asks"
 
 
 def _send(url: str) -> Outcome:
