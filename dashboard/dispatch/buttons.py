@@ -37,6 +37,11 @@ class Button:
     asks: bool = False
     takes_reason: bool = False
 
+    @property
+    def short(self) -> str:
+        """The label where there is little room: in the list."""
+        return "Check" if self.action is Action.CHECK else self.label
+
 
 _OFFERED: Mapping[State, tuple[Action, ...]] = {
     State.QUEUED: (Action.CANCEL,),

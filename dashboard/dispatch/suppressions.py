@@ -35,12 +35,20 @@ _GONE = re.compile(r"(?:^|\s)5\.1\.(?:1|3|6|10)$")
 
 def is_suppressed() -> ColumnElement[bool]:
     """Return the condition that nothing more goes to the recipient of a row of `Dispatch`."""
+    # Two looks, each to its place in the index; one look for either source walks along it.
+    return or_(
+        _stands(Suppression.source_id == Dispatch.source_id),
+        _stands(Suppression.source_id.is_(None)),
+    )
+
+
+def _stands(of_source: ColumnElement[bool]) -> ColumnElement[bool]:
     return (
         select(Suppression.id)
         .where(
+            of_source,
             Suppression.channel == Dispatch.channel,
             Suppression.recipient_normalised == Dispatch.recipient_normalised,
-            or_(Suppression.source_id == Dispatch.source_id, Suppression.source_id.is_(None)),
             Suppression.lifted_at.is_(None),
         )
         .correlate(Dispatch)

@@ -125,7 +125,7 @@ def test_codes_are_listed_until_somebody_writes_advice(app: Flask, session: Db) 
     make_attempt(session, row, route="smtp", code="550")
     session.commit()
     text = desk.text("/reports").split("Codes we have no advice for")[1]
-    assert "39999 twilio 3" in text
+    assert "39999 twilio, 3 times" in text
     for known in ("30003", "550", "5.2.2", "422"):
         assert known not in text
 
