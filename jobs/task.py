@@ -68,7 +68,11 @@ def _write(run_id: object, tally: Tally, error: str) -> None:
         .on_conflict_do_update(index_elements=[TaskStatus.task], set_=values)
     )
     db.session.commit()
-    logger.info(
+    # A run that found nothing is on the page of the schedule; a line every few seconds would hide
+    # the lines that matter.
+    quiet = run.outcome == "done" and not tally.found
+    logger.log(
+        logging.DEBUG if quiet else logging.INFO,
         "task done",
         extra={
             "task": run.task,
