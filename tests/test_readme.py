@@ -1,10 +1,11 @@
-"""The README says what is: every setting, the drawing of the states, every queue."""
+"""The README says what is: settings, email services, the drawing, queues, pictures."""
 
 import re
 from pathlib import Path
 
 from dashboard.dispatch.drawing import drawing
 from dashboard.dispatch.states import LABELS
+from dashboard.providers.anymail_esps import ESPS
 from dashboard.queueing.names import Queue
 from dashboard.settings import Settings
 
@@ -29,3 +30,18 @@ def test_every_state_is_explained_under_its_label() -> None:
 def test_every_queue_has_a_worker_in_the_run_table() -> None:
     for queue in Queue:
         assert f"`wireroom worker {queue.value}`" in README
+
+
+def test_every_email_service_is_there_with_all_its_settings() -> None:
+    section = README.split("### Email services")[1].split("\n## ")[0]
+    rows = dict(re.findall(r"^\| `anymail:(\w+)` \|(.*)$", section, re.MULTILINE))
+    assert set(rows) == set(ESPS)
+    for name, row in rows.items():
+        esp = ESPS[name]
+        known = {f"ANYMAIL_{esp.prefix}", *esp.required, *esp.optional}
+        assert set(re.findall(r"`(\w+)`", row)) == known | set(esp.secrets if esp.view else ())
+
+
+def test_every_picture_is_there() -> None:
+    for address in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README):
+        assert (Path(__file__).resolve().parent.parent / address).is_file(), address
