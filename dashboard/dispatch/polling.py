@@ -35,6 +35,7 @@ FIRST_POLL = timedelta(seconds=30)
 LONGEST_PAUSE = timedelta(minutes=15)
 ASK_AGAIN = timedelta(minutes=1)
 ABSENT_TWICE = 2
+SILENT_IN_A_ROW = 3
 
 
 @runtime_checkable
@@ -70,16 +71,20 @@ class Poll:
 def poll(session: AnySession, this: Poll) -> None:
     """Fetch what is due, then look up what is doubtful; at most twenty seconds. Commits.
 
-    A provider that says "too many requests" or is broken ends the run: the next one goes on.
+    A provider that says when to come back, or is silent about three in a row, ends the run: the
+    next one goes on. One message that it cannot say anything about does not hold up the others.
     """
     until = clock.monotonic() + SLICE_SECONDS
+    silent = 0
     for dispatch_id, message_id in _due(session, this):
         if clock.monotonic() > until:
             this.tally.left = True
             return
         this.tally.found += 1
-        if not fetch_one(session, this, dispatch_id, message_id):
-            this.tally.skipped += 1
+        fetched = fetch_one(session, this, dispatch_id, message_id)
+        silent = 0 if fetched.report else silent + 1
+        this.tally.skipped += not fetched.report
+        if silent == SILENT_IN_A_ROW or (silent and fetched.retry_after_seconds):
             return
         this.sleep(PACE_SECONDS)
     for dispatch_id in _doubtful(session, this):
@@ -114,15 +119,18 @@ def _due(session: AnySession, this: Poll) -> list[tuple[uuid.UUID, str]]:
 
 def fetch_one(
     session: AnySession, this: Poll, dispatch_id: uuid.UUID, provider_message_id: str
-) -> bool:
-    """Ask for one message and apply what is said; return False where the provider cannot say.
+) -> Fetched:
+    """Ask for one message and apply what is said; return what that was.
 
-    What still awaits after its whole window had its last fetch and is timed out. Commits.
+    Where the provider cannot say, it is asked again in a minute, or when it wants to be. What still
+    awaits after its whole window had its last fetch and is timed out. Commits.
     """
     fetched = this.provider.fetch_status(provider_message_id)
     if fetched.report is None:
         logger.info("status not fetched", extra={"dispatch_id": dispatch_id})
-        return False
+        if not fetched.retry_after_seconds:
+            _put_off(session, dispatch_id)
+        return fetched
     receive(session, [fetched.report])
     for locked in lock(session, [dispatch_id], skip_locked=True):
         row = locked.dispatch
@@ -134,7 +142,13 @@ def fetch_one(
         if age > this.window:
             _time_out(session, this, locked)
     session.commit()
-    return True
+    return fetched
+
+
+def _put_off(session: AnySession, dispatch_id: uuid.UUID) -> None:
+    for locked in lock(session, [dispatch_id], skip_locked=True):
+        locked.dispatch.next_poll_at = locked.now + ASK_AGAIN
+    session.commit()
 
 
 def _time_out(session: AnySession, this: Poll, locked: Locked) -> None:

@@ -1,7 +1,7 @@
 """A local stand-in for Twilio's API that the real client talks to: sandbox, tests, benchmark.
 
 It takes messages, answers fetches and lists, and posts signed status callbacks. What a number does
-is in `NUMBERS` and `FAULTS`; every other number is reported delivered.
+is in `twilio_faults`; every other number is reported delivered.
 """
 
 import base64
@@ -10,7 +10,7 @@ import secrets
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from email.utils import format_datetime
 from functools import partial
@@ -24,50 +24,10 @@ from typing_extensions import override
 from dashboard.clock import now
 from dashboard.providers.sandbox_sms import SmsStore, captured
 from dashboard.providers.status_poster import StatusPoster, Wanted
+from dashboard.providers.twilio_faults import FAULTS, NUMBERS, Fault
 
 PAGE = 100
 KEPT = 20_000
-
-# The last two digits of +1 202 555 01xx: what comes of a message that was accepted.
-NUMBERS: Mapping[str, tuple[str, str]] = {"00": ("", ""), "09": ("undelivered", "30003")}
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """How the API misbehaves for a number.
-
-    Attributes:
-        status, code: of the answer; status 0 is no answer at all.
-        creates: whether the message exists all the same.
-        wait_seconds: before the answer.
-        headers, body: of the answer, where they are unusual.
-    """
-
-    status: int
-    code: int = 0
-    creates: bool = False
-    wait_seconds: float = 0
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes | None = None
-
-
-# By the last four digits of +1 500 555 xxxx.
-FAULTS: Mapping[str, Fault] = {
-    "0001": Fault(400, 21211),
-    "0002": Fault(400, 21612),
-    "0003": Fault(400, 21408),
-    "0004": Fault(400, 21610),
-    "0009": Fault(400, 21614),
-    "0006": Fault(400, 21606),
-    "0020": Fault(401, 20003),
-    "0029": Fault(429, 20429, headers={"Retry-After": "7"}),
-    "0038": Fault(400, 63038),
-    "0050": Fault(500, 20500),
-    "0053": Fault(503, body=b"<html>Service Unavailable</html>"),
-    "0035": Fault(201, creates=True, wait_seconds=3.0),
-    "0040": Fault(0, creates=True),
-    "0041": Fault(201, creates=True, body=b'{"sid": "SM'),
-}
 
 
 @dataclass(slots=True)
@@ -116,6 +76,9 @@ class StandIn:
         self.pace_seconds = pace_seconds
         self.poster = StatusPoster(self.account_sid, self.auth_token)
         self.creates = 0
+        # Answer this many fetches and lists with "too many requests" first.
+        self.busy_for = 0
+        self.fetches = 0
         self._lock = threading.Lock()
 
     def create(self, fields: dict[str, list[str]]) -> StoredMessage:
@@ -164,6 +127,14 @@ class StandIn:
             )
             self.poster.add(wanted, delay_seconds=number * self.pace_seconds)
 
+    def is_busy(self) -> bool:
+        """Count a fetch or list, and return whether it is one of those that are too many."""
+        with self._lock:
+            self.fetches += 1
+            busy = self.busy_for > 0
+            self.busy_for -= busy
+            return busy
+
     def listed(self, query: Mapping[str, list[str]]) -> list[StoredMessage]:
         """Return the messages to a number, newest first."""
         to = query.get("To", [""])[0]
@@ -180,6 +151,8 @@ class Handler(BaseHTTPRequestHandler):
     """Speaks as much of the API as Wireroom uses; the method names are the base class's."""
 
     protocol_version = "HTTP/1.1"
+    # Head and body are two writes; the second would wait 40 ms for the first one's receipt.
+    disable_nagle_algorithm = True
     server: "StandInServer"
 
     @override
@@ -205,6 +178,9 @@ class Handler(BaseHTTPRequestHandler):
         if self._refused():
             return
         stand_in = self.server.stand_in
+        if stand_in.is_busy():
+            self._error(429, 20429, {"Retry-After": "1"})
+            return
         parts = urlsplit(self.path)
         if parts.path.endswith("/Messages.json"):
             self._list(parse_qs(parts.query))

@@ -1,6 +1,8 @@
 """Polling and look-ups against the stand-in, through the real client."""
 
 import time
+import uuid
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -119,19 +121,108 @@ def test_a_silent_one_is_timed_out_after_a_last_fetch(
     assert session.get(Dispatch, row.id).state is State.UNCONFIRMED
 
 
-def test_a_provider_that_cannot_answer_ends_the_run_and_loses_nothing(
+def test_a_message_that_the_provider_does_not_know_does_not_hold_up_the_others(
+    app: Flask, session: scoped_session[Session], settings: Settings, provider: TwilioProvider
+) -> None:
+    unknown, known = (send(session, settings, provider, f"+120255501{n}") for n in (40, 41))
+    time.sleep(0.2)
+    stranger = update(Dispatch).where(Dispatch.id == unknown.id)
+    session.execute(stranger.values(provider_message_id="SM" + "0" * 32))
+    session.commit()
+    tally = run(session, settings, provider)
+    assert (tally.found, tally.skipped) == (2, 1)
+    assert session.get(Dispatch, known.id).state is State.SUCCEEDED
+    put_off = session.get(Dispatch, unknown.id)
+    assert put_off.state is State.AWAITING
+    assert put_off.next_poll_at is not None
+    assert run(session, settings, provider).found == 0
+
+
+def test_a_provider_that_is_away_ends_the_run_and_loses_nothing(
+    app: Flask, session: scoped_session[Session], settings: Settings, provider: TwilioProvider
+) -> None:
+    rows = [send(session, settings, provider, f"+120255501{n}") for n in range(40, 45)]
+    provider.api_url = lambda: "http://127.0.0.1:9"  # nobody listens on the discard port
+    tally = run(session, settings, provider)
+    assert (tally.found, tally.skipped) == (3, 3)
+    assert {session.get(Dispatch, row.id).state for row in rows} == {State.AWAITING}
+
+
+def send_two_hundred(
+    session: Session, settings: Settings, provider: TwilioProvider
+) -> list[tuple[uuid.UUID, str]]:
+    """Send 200 SMS in two batches; return each with the provider's id."""
+    rows = [
+        make_dispatch(
+            session,
+            channel=Channel.SMS,
+            recipient=f"+1202555{n:04}",
+            text="Doors open",
+            queue="bulk",
+        )
+        for n in range(1000, 1199)
+    ]
+    rows.append(
+        make_dispatch(
+            session, channel=Channel.SMS, recipient="+12025550109", text="x", queue="bulk"
+        )
+    )
+    session.commit()
+    ids = [row.id for row in rows]
+    for start in (0, 100):
+        own = ids[start : start + 100]
+        taker = Taker("w-1", "bulk", {Channel.SMS: "twilio"}, own=own, siblings=False)
+        taken = claims.claim(session, taker, 100)
+        session.commit()
+        claims.mark(session, taken)
+        session.commit()
+        judge = Judge(settings, "worker:w-1", provider.capabilities)
+        results = [
+            Result(
+                one.dispatch.id,
+                one.attempt_id,
+                1,
+                "twilio",
+                provider.send(
+                    Sms(one.dispatch.recipient, "Doors open"), Key(str(one.dispatch.id), 1, "x")
+                ),
+                channel=Channel.SMS,
+            )
+            for one in taken
+        ]
+        outcomes.record(session, results, judge)
+        session.commit()
+    found = select(Dispatch.id, Dispatch.provider_message_id)
+    return [(row.id, row.provider_message_id) for row in session.execute(found)]
+
+
+def test_200_sms_are_polled_to_their_end_although_the_api_is_busy_for_a_while(
     app: Flask,
     session: scoped_session[Session],
     settings: Settings,
     provider: TwilioProvider,
     stand_in: StandInServer,
 ) -> None:
-    rows = [send(session, settings, provider, f"+120255501{n}") for n in (40, 41)]
-    session.execute(update(Dispatch).values(provider_message_id="SM" + "0" * 32))
-    session.commit()
-    tally = run(session, settings, provider)
-    assert (tally.found, tally.skipped) == (1, 1)
-    assert {session.get(Dispatch, row.id).state for row in rows} == {State.AWAITING}
+    foreign = [
+        stand_in.stand_in.create({"To": ["+12025550177"], "Body": ["not ours"]}).sid
+        for _ in range(20)
+    ]
+    sent = send_two_hundred(session, settings, provider)
+    assert len({message for _, message in sent}) == 200
+    time.sleep(0.3)
+    asked: list[str] = []
+    fetch = provider.fetch_status
+    provider.fetch_status = lambda message: asked.append(message) or fetch(message)
+    stand_in.stand_in.busy_for = 3
+    tallies = [run(session, settings, provider) for _ in range(5)]
+    assert [one.found for one in tallies] == [1, 1, 1, 100, 100]
+    assert [one.skipped for one in tallies] == [1, 1, 1, 0, 0]
+    assert run(session, settings, provider).found == 0
+    states = Counter(session.scalars(select(Dispatch.state)))
+    assert states == {State.SUCCEEDED: 199, State.ERRORED: 1}
+    assert set(asked) == {message for _, message in sent}
+    assert not set(asked) & set(foreign)
+    assert stand_in.stand_in.fetches == len(asked) == 203
 
 
 def test_a_message_that_was_accepted_without_an_answer_is_found(
