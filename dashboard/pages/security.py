@@ -32,6 +32,10 @@ _STALE_FORM = (
     " Go back, reload the page and press again."
 )
 _FOREIGN = "This request came from another site, so nothing was changed. Open the page here."
+_UNSTORABLE = (
+    "What was sent holds a NUL character, which cannot be stored, so nothing was changed."
+    " Go back, remove it and press again."
+)
 _CSRF_KEY = "csrf_token"
 
 csrf = CSRFProtect()
@@ -64,7 +68,13 @@ def init_app(app: Flask, settings: Settings) -> None:
         # Flask's documented way to add middleware. Only headers that each proxy sets are read.
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=hops, x_proto=hops)  # type: ignore[method-assign]
     csrf.init_app(app)
-    for check in (_refuse_foreign_hosts, _limit_body, _refuse_other_sites, _check_csrf):
+    for check in (
+        _refuse_foreign_hosts,
+        _limit_body,
+        _refuse_other_sites,
+        _check_csrf,
+        _refuse_unstorable,
+    ):
         app.before_request(check)
     app.after_request(_add_headers)
 
@@ -155,6 +165,19 @@ def _check_csrf() -> None:
         csrf.protect()
     except CSRFError:
         abort(400, _STALE_FORM)
+
+
+def _refuse_unstorable() -> None:
+    """Refuse a NUL in whatever a page is asked with: PostgreSQL takes none in a text.
+
+    Here once, for every field of every form; the API names the field (`fields.text_problem`).
+    Half surrogate pairs cannot come this way: Werkzeug has replaced them.
+    """
+    if not _has_cookie_rights() or request.endpoint == "static":
+        return
+    given = [*request.args.items(multi=True), *request.form.items(multi=True)]
+    if any("\0" in text for pair in given for text in pair):
+        abort(400, _UNSTORABLE)
 
 
 def _tie_to_session() -> None:

@@ -1,5 +1,6 @@
 """What surrounds every page: headers, CSRF, hosts, proxies, limits."""
 
+import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -205,3 +206,30 @@ def test_over_https_cookies_belong_to_this_host_alone(
         assert "Domain" not in cookie
     assert answer.headers["Strict-Transport-Security"].startswith("max-age=")
     assert "jsdelivr" not in answer.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "field"),
+    [
+        ("POST", "/dispatches/search", "q"),
+        ("POST", "/dispatches/{id}/cancel", "reason"),
+        ("POST", "/dispatches/{id}/resend", "back"),
+        ("POST", "/suppressions/{id}/lift", "reason"),
+        ("POST", "/preferences/theme", "next"),
+        ("POST", "/room/act", "any\0name"),
+        ("GET", "/dispatches", "stamp"),
+    ],
+)
+def test_a_nul_in_any_field_of_a_page_is_refused_in_words(
+    visitor: FlaskClient, ada: User, method: str, url: str, field: str
+) -> None:
+    given = {field: "left\0right"}
+    address = url.format(id=uuid.uuid4())
+    if method == "GET":
+        answer = visitor.get(address, query_string=given)
+    else:
+        answer = post(visitor, address, given)
+
+    assert answer.status_code == 400
+    assert "NUL" in answer.text
+    assert "nothing was changed" in answer.text
