@@ -52,7 +52,7 @@ from dashboard.pages.api_body import (
 )
 from dashboard.pages.api_description import description
 from dashboard.pages.api_query import cursor, wanted
-from dashboard.providers.sandbox_mail import newest
+from dashboard.pages.sandbox_scope import newest_in_scope
 from dashboard.settings import Environment, current
 
 blueprint = Blueprint("api", __name__, url_prefix="/api/v1")
@@ -199,12 +199,15 @@ def would(press: Press, sentence: str) -> Json:
 @blueprint.get("/sandbox/messages")
 @requires(Permission.CONTENT_READ)
 def sandbox_messages() -> Response:
-    """List what the sandbox captured, newest first; exists in development only."""
+    """List what the sandbox captured of the source, newest first; in development only."""
     if current().environment is not Environment.DEVELOPMENT:
         raise NotFound
     limit = request.args.get("limit", 50, type=int)
-    found = newest(
-        current().data_dir, limit=max(1, min(limit, 200)), before=request.args.get("before", "")
+    found = newest_in_scope(
+        db.session,
+        current_access(),
+        limit=max(1, min(limit, 200)),
+        before=request.args.get("before", ""),
     )
     return jsonify(messages=[captured(one) for one in found])
 

@@ -15,7 +15,10 @@ from werkzeug.exceptions import NotFound
 
 from dashboard.access.permissions import Permission
 from dashboard.access.requires import requires
+from dashboard.access.scope import current_access
+from dashboard.database import db
 from dashboard.pages.preview import data_address, framed
+from dashboard.pages.sandbox_scope import in_scope, newest_in_scope
 from dashboard.providers import sandbox_mail
 from dashboard.providers.sandbox_mail import CapturedMessage, CapturedSummary
 from dashboard.settings import Environment, current
@@ -24,6 +27,7 @@ blueprint = Blueprint("sandbox", __name__, url_prefix="/sandbox")
 
 PAGE_ROWS = 50
 SOURCE_SHOWN = 200_000
+_NEEDED = Permission.CONTENT_READ
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -51,17 +55,20 @@ def in_development(view: Callable[P, R]) -> Callable[P, R]:
 
 
 @blueprint.get("")
-@requires(Permission.CONTENT_READ)
+@requires(_NEEDED)
 @in_development
 def messages() -> str:
     """List what was captured, newest first."""
     before = request.args.get("before", "")
-    data_dir = current().data_dir
-    found = sandbox_mail.newest(data_dir, limit=PAGE_ROWS + 1, before=before)
+    access = current_access()
+    found = newest_in_scope(db.session, access, limit=PAGE_ROWS + 1, before=before)
     shown = found[:PAGE_ROWS]
     page = Captured(
         messages=shown,
-        kept=sandbox_mail.count(data_dir),
+        # How much others send is theirs to know.
+        kept=sandbox_mail.count(current().data_dir)
+        if access.allows_everywhere(_NEEDED)
+        else len(shown),
         before=shown[-1].id if len(found) > PAGE_ROWS else "",
         is_first=not before,
     )
@@ -69,7 +76,7 @@ def messages() -> str:
 
 
 @blueprint.get("/<message_id>")
-@requires(Permission.CONTENT_READ)
+@requires(_NEEDED)
 @in_development
 def message(message_id: str) -> str:
     """Show one captured message: as it looks, as text, its headers, its files, its source."""
@@ -79,7 +86,7 @@ def message(message_id: str) -> str:
 
 
 @blueprint.get("/<message_id>/preview")
-@requires(Permission.CONTENT_READ)
+@requires(_NEEDED)
 @in_development
 def preview(message_id: str) -> Response:
     """Show the HTML of a captured message in a frame, its inline pictures in it."""
@@ -93,7 +100,7 @@ def preview(message_id: str) -> Response:
 
 
 @blueprint.get("/<message_id>/files/<int:number>")
-@requires(Permission.CONTENT_READ)
+@requires(_NEEDED)
 @in_development
 def file(message_id: str, number: int) -> Response:
     """Hand out one file of a captured message, counted from 1."""
@@ -105,7 +112,7 @@ def file(message_id: str, number: int) -> Response:
 
 
 @blueprint.get("/<message_id>/source")
-@requires(Permission.CONTENT_READ)
+@requires(_NEEDED)
 @in_development
 def source(message_id: str) -> Response:
     """Hand out a captured message as it came over the wire."""
@@ -114,7 +121,7 @@ def source(message_id: str) -> Response:
 
 def _load(message_id: str) -> CapturedMessage:
     found = sandbox_mail.load(current().data_dir, message_id)
-    if found is None:
+    if found is None or not in_scope(db.session, current_access(), [found.summary]):
         raise NotFound
     return found
 

@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from dashboard.providers.base import bounded
+from dashboard.providers.sandbox import TRACKING_HEADER
 from dashboard.providers.sandbox_store import file_of, ids, is_id, received_at
 
 _HEAD_BYTES = 64 * 1024
@@ -44,7 +45,7 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class CapturedSummary:
-    """One captured message as the list shows it."""
+    """One captured message as the list shows it; `tracking` names its dispatch, if any."""
 
     id: str
     received_at: datetime
@@ -53,6 +54,7 @@ class CapturedSummary:
     to: str
     subject: str
     message_id: str
+    tracking: str
     size: int
 
 
@@ -146,6 +148,7 @@ def _summary(message_id: str, envelope: Envelope, message: Message, size: int) -
         to=_header(message, "To"),
         subject=_header(message, "Subject"),
         message_id=_header(message, "Message-ID"),
+        tracking=_header(message, TRACKING_HEADER),
         size=size,
     )
 

@@ -10,8 +10,11 @@ from flask import Flask
 from sqlalchemy.orm import Session, scoped_session
 
 from dashboard.access.permissions import Role
+from dashboard.providers.sandbox import TRACKING_HEADER
 from dashboard.providers.sandbox_store import capture, mail_folder
 from dashboard.settings import Environment, Settings, use
+from tests.factories import make_dispatch, make_source
+from tests.pages.api_client import ApiClient
 from tests.pages.desk import sign_in
 
 Db = scoped_session[Session]
@@ -29,10 +32,14 @@ def empty_sandbox(settings: Settings) -> Iterator[None]:
     shutil.rmtree(mail_folder(settings.data_dir), ignore_errors=True)
 
 
-def message(settings: Settings, subject: str = "Отчёт 🎉", html: str = "<p>Hello</p>") -> str:
+def message(
+    settings: Settings, subject: str = "Отчёт 🎉", html: str = "<p>Hello</p>", *, key: str = ""
+) -> str:
     """Capture a message with text, HTML, an inline picture and a file; return its id."""
     mail = EmailMessage()
     mail["Subject"], mail["From"], mail["To"] = subject, "desk@example.com", "ada@example.com"
+    if key:
+        mail[TRACKING_HEADER] = key
     mail.set_content("Hello in plain words")
     mail.add_alternative(f'{html}<img src="cid:logo@wireroom">', subtype="html")
     mail.get_payload()[1].add_related(PIXEL, "image", "png", cid="<logo@wireroom>")  # type: ignore[union-attr]
@@ -135,3 +142,28 @@ def test_there_is_no_sandbox_page_outside_development(
         assert desk.get("/sandbox").status_code == 404
     finally:
         use(settings)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_captured_messages_of_another_source_do_not_exist(
+    app: Flask, session: Db, settings: Settings, named: bool
+) -> None:
+    ours, theirs = make_source(session, "ours"), make_source(session, "theirs")
+    theirs_row, our_row = make_dispatch(session, source=theirs), make_dispatch(session, source=ours)
+    session.commit()
+    desk = sign_in(app, session, source=ours)
+    api = ApiClient(app.test_client(), session(), source="a third")
+    hidden = message(settings, "Theirs", key=f"{theirs_row.id}.1" if named else "")
+    shown = message(settings, "Ours", key=f"{our_row.id}.1")
+
+    text = desk.text("/sandbox")
+    assert "Ours" in text
+    assert "Theirs" not in text
+    assert "1 kept" in text
+    for part in ("", "/preview", "/source", "/files/1"):
+        assert desk.get(f"/sandbox/{hidden}{part}").status_code == 404
+        assert desk.get(f"/sandbox/{shown}{part}").status_code == 200
+    assert api.get("/sandbox/messages").json == {"messages": []}
+    everybody = sign_in(app, session, email="all@example.com")
+    assert "2 kept" in everybody.text("/sandbox")
+    assert everybody.get(f"/sandbox/{hidden}").status_code == 200
