@@ -8,13 +8,16 @@ import logging
 import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from functools import partial
 from types import FrameType
 from typing import Any
 
-from rq import SimpleWorker
+from redis.exceptions import RedisError
+from rq import Queue, SimpleWorker
 from rq.exceptions import StopRequested
+from rq.job import Job
 from rq.timeouts import TimerDeathPenalty
 from rq.worker.base import WorkerStatus
 from sqlalchemy.exc import SQLAlchemyError
@@ -71,6 +74,28 @@ class DispatchWorker(SimpleWorker):
             with application().app_context():
                 sender().close()
             self._pulse.stop()
+
+    @override
+    def execute_job(self, job: Job, queue: Queue) -> None:
+        """Run a job; where Redis goes away meanwhile, wait for it instead of ending.
+
+        What the job did is in the database. RQ only fails to note that the job ended, and what is
+        left of it in Redis runs out.
+        """
+        try:
+            super().execute_job(job, queue)
+        except RedisError as error:
+            logger.warning(
+                "redis did not answer", extra={"worker": self.name, "error": str(error)[:200]}
+            )
+            while not self._stop_requested and not self._redis_answers():
+                time.sleep(1)
+
+    def _redis_answers(self) -> bool:
+        try:
+            return bool(self.connection.ping())
+        except RedisError:
+            return False
 
     @override
     def request_stop(self, signum: int, frame: FrameType | None) -> None:

@@ -63,6 +63,22 @@ def test_valkey_killed_while_sending_and_started_again(apart, own_servers, with_
     assert apart.sink.counts() == {str(one): 1 for one in ids}
 
 
+def test_a_worker_whose_redis_is_away_when_its_job_ends_waits_and_works_on(apart, own_servers):
+    apart.sink.hold_answers()
+    worker = apart.processes.worker().ready()
+    apart.processes.keepers()
+    apart.send(10)
+    apart.wait(lambda: len(apart.sink.accepted) == 10)
+    own_servers.kill_valkey()
+    apart.sink.answer()
+    worker.wait_for("redis did not answer")
+    own_servers.start_valkey()
+    ids = apart.send(5)
+    apart.wait_for_states(sent=15, seconds=60)
+    assert worker.exit_code is None, "it needed no new start"
+    assert [apart.sink.counts()[str(one)] for one in ids] == [1] * 5
+
+
 def test_a_worker_told_to_stop_while_redis_is_away_writes_its_outcomes(apart, own_servers):
     apart.sink.hold_answers()
     worker = apart.processes.worker().ready()
