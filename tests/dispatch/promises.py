@@ -3,6 +3,7 @@
 import uuid
 from collections import Counter
 from collections.abc import Sequence
+from enum import Enum
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +14,7 @@ from dashboard.database import db
 from dashboard.dispatch.facts import Evidence
 from dashboard.dispatch.models import Attempt, Dispatch, Transition
 from dashboard.dispatch.states import Failure, NextStep, State, Trigger
-from dashboard.providers.base import Outcome, OutcomeKind
+from dashboard.providers.base import Event, Outcome, OutcomeKind
 
 
 class Violation(AssertionError):
@@ -26,16 +27,46 @@ def require(holds: bool, promise: str, *details: object) -> None:
         raise Violation(f"{promise}: {', '.join(map(str, details))}")
 
 
+class Fate(Enum):
+    """What became of an accepted message, as the final reports that are true of it."""
+
+    DELIVERED = (Event.DELIVERED,)
+    FAILED = (Event.FAILED,)
+    BOUNCED = (Event.FAILED, "for good")
+    DELIVERED_THEN_BOUNCED = (Event.DELIVERED, Event.FAILED)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The final reports that are true."""
+        return tuple(one for one in self.value if isinstance(one, Event))
+
+    @property
+    def arrived(self) -> bool:
+        """Whether a person has it."""
+        return self is Fate.DELIVERED
+
+
+FINAL = {
+    Evidence.DELIVERED: (Fate.DELIVERED, Fate.DELIVERED_THEN_BOUNCED),
+    Evidence.FAILED: (Fate.FAILED,),
+    Evidence.BOUNCED: (Fate.BOUNCED, Fate.DELIVERED_THEN_BOUNCED),
+}
+
+
 class Promises:
     """Compares the rows with the truth that the provider keeps.
 
     Attributes:
+        fates: what became of the messages about which a final report was asked for.
         accepted: the attempts whose message the provider accepted, per dispatch.
         late_calls: how many calls came although their mark was too old, per dispatch.
     """
 
-    def __init__(self, accepted: dict[uuid.UUID, list[int]]) -> None:
+    def __init__(
+        self, accepted: dict[uuid.UUID, list[int]], fates: dict[tuple[uuid.UUID, int], Fate]
+    ) -> None:
         self.accepted = accepted
+        self.fates = fates
         self.late_calls: Counter[uuid.UUID] = Counter()
         self._seen: dict[uuid.UUID, tuple[int, int]] = {}
 
@@ -57,7 +88,13 @@ class Promises:
             if one.number in accepted and Evidence(one.evidence) in (Evidence.NONE, Evidence.ABSENT)
         ]
         require(not unknown, "an accepted attempt is never thought absent", row.state, unknown)
-        if accepted and row.state is not State.SENDING:
+        for one in attempts:
+            if (final := FINAL.get(Evidence(one.evidence))) is not None:
+                fate = self.fates.get((row.id, one.number))
+                require(fate in final, "only what is true is believed", one.evidence, fate)
+        failed = (Evidence.FAILED, Evidence.BOUNCED)
+        known = {one.number for one in attempts if Evidence(one.evidence) in failed}
+        if set(accepted) - known and row.state is not State.SENDING:
             require(
                 row.maybe_sent or row.proven,
                 "a row never contradicts the truth unmarked",
@@ -66,6 +103,17 @@ class Promises:
             )
         if row.state in (State.AWAITING, State.SENT):
             require(bool(accepted), "what is called sent was accepted", row.state)
+
+    def examine_ends(self) -> None:
+        """Check that each row is where the whole truth puts it, once all of it was reported."""
+        for row in db.session.scalars(select(Dispatch)).all():
+            fates = [self.fates.get((row.id, one)) for one in self.accepted.get(row.id, [])]
+            arrived = any(one is not None and one.arrived for one in fates)
+            if row.state is not State.CANCELLED:
+                delivered = row.state is State.SUCCEEDED
+                require(delivered is arrived, "what arrived is delivered", row.state, fates)
+            if row.state is State.ERRORED and not row.maybe_sent:
+                require(None not in fates, "no open message behind an error", row.state, fates)
 
     def _examine_history(self, row: Dispatch, history: Sequence[Transition]) -> None:
         require(history[0].state_from == "", "history begins with the request", history[0])

@@ -1,13 +1,12 @@
 """The protocol of sending as single steps on the real database: claim, mark, call, record.
 
 The database, Redis, claims, recorder, reconciler and presses are the real ones. Only the provider
-is ours, which remembers the truth, and time: it passes by making every row older. Reports join by
-one more step of the world, which tells what `Truth` knows of an attempt, and a rule that takes it.
+is ours, which remembers the truth and reports it, and time: it passes by making every row older.
 """
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
 
@@ -28,10 +27,11 @@ from dashboard.dispatch.models import Attempt, Dispatch, RoutePause
 from dashboard.dispatch.outcomes import Result
 from dashboard.dispatch.repair.passes import reconcile
 from dashboard.dispatch.repair.round import Round
+from dashboard.dispatch.reports import match_waiting, receive
 from dashboard.dispatch.resend import resend
 from dashboard.dispatch.retry import retry
 from dashboard.dispatch.states import Channel, State
-from dashboard.providers.base import Capabilities, Outcome, OutcomeKind
+from dashboard.providers.base import Capabilities, Event, Outcome, OutcomeKind, Report
 from dashboard.queueing.connection import redis_connection
 from dashboard.settings import Settings
 from dashboard.workers import liveness
@@ -39,7 +39,7 @@ from dashboard.workers.liveness import Introduction
 from jobs.recorder import Recorder
 from jobs.sender import MARK_VALID_SECONDS
 from jobs.unclaimed import look_into
-from tests.dispatch.promises import Promises, require, require_fenced
+from tests.dispatch.promises import Fate, Promises, require, require_fenced
 from tests.factories import make_dispatch, make_source
 
 ROUTE = "truth"
@@ -48,7 +48,16 @@ OPERATOR = Access("user:operator@example.com", everywhere=frozenset(Permission))
 LONGER_THAN_GONE = 40
 LONGER_THAN_STALL = 11 * 60
 LONGER_THAN_ANY_WINDOW = 73 * 3600
-AGED = ("dispatch", "attempt", "worker", "route_pause", "transition")
+AGED = ("dispatch", "attempt", "worker", "route_pause", "transition", "report")
+NOT_AGED = ("source", "activity", "replacement", "report_key", "suppression")
+
+
+class Named(StrEnum):
+    """How a report says which attempt it is about."""
+
+    BY_ID = "by the provider's id"
+    BY_KEY = "by our key"
+    BY_BOTH = "by both"
 
 
 class Behaviour(StrEnum):
@@ -81,15 +90,32 @@ SEEN = {
 
 @dataclass
 class Truth:
-    """What the provider really did: the attempts whose message it accepted, per dispatch."""
+    """What the provider really did.
+
+    Attributes:
+        accepted: the attempts whose message it accepted, per dispatch.
+        fates: what became of those that a final report was asked for.
+    """
 
     accepted: dict[uuid.UUID, list[int]] = field(default_factory=dict)
+    fates: dict[tuple[uuid.UUID, int], Fate] = field(default_factory=dict)
 
     def call(self, claim: Claim, behaviour: Behaviour) -> Outcome:
         """Take one message, or not, and say what the caller sees."""
         if behaviour in ACCEPTING:
             self.accepted.setdefault(claim.dispatch.id, []).append(claim.number)
-        return SEEN[behaviour]
+        seen = SEEN[behaviour]
+        named = seen.kind is OutcomeKind.ACCEPTED
+        return replace(seen, provider_message_id=message_id(claim)) if named else seen
+
+    def messages(self) -> list[tuple[uuid.UUID, int]]:
+        """Return every message that was accepted: its dispatch and attempt."""
+        return [(row, number) for row, numbers in self.accepted.items() for number in numbers]
+
+
+def message_id(claim: Claim) -> str:
+    """Return the provider's id of an attempt's message."""
+    return f"message-{claim.dispatch.id}-{claim.number}"
 
 
 @dataclass
@@ -129,14 +155,14 @@ class World:
         self.truth = Truth()
         self.jobs: list[list[uuid.UUID]] = []
         self.time = 0.0
-        self._promises = Promises(self.truth.accepted)
+        self._promises = Promises(self.truth.accepted, self.truth.fates)
         self._names = iter(range(1, 1_000_000))
         self._empty()
         self.workers = [self._start_worker(), self._start_worker()]
 
     def _empty(self) -> None:
         with self.app.app_context():
-            tables = ", ".join(f'"{name}"' for name in (*AGED, "source", "activity", "replacement"))
+            tables = ", ".join(f'"{name}"' for name in (*AGED, *NOT_AGED))
             db.session.execute(text(f"TRUNCATE {tables} CASCADE"))
             db.session.commit()
             for policy in ("resend", "hold"):
@@ -335,6 +361,43 @@ class World:
         """End a worker without a word; the supervisor starts another one under a new name."""
         self.workers[index] = self._start_worker()
 
+    # Reports
+
+    def report(
+        self, message: tuple[uuid.UUID, int], what: Event, named: Named, fate: Fate = Fate.DELIVERED
+    ) -> None:
+        """Say something true about a message: its fate is decided by the first final report.
+
+        Args:
+            what: left out where it is not true of this message.
+        """
+        final = what in (Event.DELIVERED, Event.FAILED)
+        if final and what not in self.truth.fates.setdefault(message, fate).events:
+            return
+        permanent = what is Event.FAILED and self.truth.fates[message] is not Fate.FAILED
+        dispatch_id, number = message
+        said = Report(
+            ROUTE,
+            what,
+            "" if named is Named.BY_KEY else f"message-{dispatch_id}-{number}",
+            key="" if named is Named.BY_ID else f"{dispatch_id}.{number}",
+            permanent=permanent,
+        )
+        with self.app.app_context():
+            receive(db.session, [said])
+
+    def match(self) -> None:
+        """Run the periodic task that applies what came too early."""
+        with self.app.app_context():
+            match_waiting(db.session)
+
+    def tell_all(self) -> None:
+        """Report the whole truth about every message whose fate is decided."""
+        for message, fate in list(self.truth.fates.items()):
+            for what in fate.events:
+                self.report(message, what, Named.BY_BOTH)
+            self.examine()
+
     # Presses, each with the confirmation that a second copy may arrive
 
     def press_retry(self, dispatch_id: uuid.UUID) -> bool:
@@ -369,10 +432,11 @@ class World:
 
     def settle_down(self) -> None:
         """Let healthy steps alone bring every row to an end, and check that they do."""
-        self.resume_route()
         for worker in self.workers:
             self.finish(worker)
             self.examine()
+        # Only now: one of them may have brought the answer that paused the route again.
+        self.resume_route()
         for _ in range(12):
             if not self._unsettled():
                 break
@@ -381,6 +445,9 @@ class World:
         self._healthy_round(LONGER_THAN_ANY_WINDOW)
         left = [state for state in self.states().values() if state is State.AWAITING]
         require(not left, "what awaits a report for too long becomes unconfirmed")
+        self.tell_all()
+        with self.app.app_context():
+            self._promises.examine_ends()
 
     def _healthy_round(self, seconds: int) -> None:
         self.pass_time(seconds)

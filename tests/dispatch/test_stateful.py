@@ -23,12 +23,14 @@ from dashboard.dispatch.claims import Claim
 from dashboard.dispatch.facts import Evidence
 from dashboard.dispatch.models import Attempt
 from dashboard.dispatch.states import State
+from dashboard.providers.base import Event
 from dashboard.settings import Settings
-from tests.dispatch.promises import Violation
+from tests.dispatch.promises import Fate, Violation
 from tests.dispatch.protocol import (
     LONGER_THAN_GONE,
     LONGER_THAN_STALL,
     Behaviour,
+    Named,
     World,
 )
 
@@ -37,11 +39,14 @@ WORKERS = st.integers(0, 1)
 BEHAVIOURS = st.sampled_from([*[Behaviour.ACCEPTS] * 4, *Behaviour])
 OFTEN = st.sampled_from([True, True, False])
 AWAKE = st.sampled_from([(), (0,), (1,), (0, 1)])
+REPORTED = st.sampled_from(
+    [Event.IN_FLIGHT, Event.DEFERRED, *[Event.DELIVERED] * 2, *[Event.FAILED] * 2, Event.OPENED]
+)
 POLICIES = st.sampled_from(["resend", "hold"])
 
 
 class Protocol(RuleBasedStateMachine):
-    """Single steps in any order; a mixin adds rules, such as the reports of a provider."""
+    """Single steps and true reports, in any order."""
 
     app: Flask
     product: Settings
@@ -174,6 +179,26 @@ class Protocol(RuleBasedStateMachine):
             world.examine()
             world.finish(world.workers[paused])
 
+    # Reports
+
+    @precondition(lambda self: self.world.truth.accepted)
+    @rule(
+        pick=PICKS,
+        what=REPORTED,
+        named=st.sampled_from(Named),
+        fate=st.sampled_from(Fate),
+        times=st.sampled_from([1, 1, 2]),
+    )
+    def report(self, pick: int, what: Event, named: Named, fate: Fate, times: int) -> None:
+        messages = self.world.truth.messages()
+        for _ in range(times):
+            self.world.report(messages[pick % len(messages)], what, named, fate)
+
+    @precondition(lambda self: self.world.truth.accepted)
+    @rule()
+    def match(self) -> None:
+        self.world.match()
+
     # Presses
 
     @rule(pick=PICKS)
@@ -267,7 +292,7 @@ def test_the_machine_finds_that_the_fence_is_missing(
             machine(app, settings),
             settings=effort(
                 share=0.5,
-                stateful_step_count=12,
+                stateful_step_count=20,
                 phases=[Phase.generate],
                 derandomize=True,
                 database=None,
