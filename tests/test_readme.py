@@ -6,6 +6,7 @@ from pathlib import Path
 from dashboard.dispatch.drawing import drawing
 from dashboard.dispatch.states import LABELS
 from dashboard.providers.anymail_esps import ESPS
+from dashboard.providers.tracking import STRATEGIES
 from dashboard.queueing.names import Queue
 from dashboard.settings import Settings
 
@@ -30,6 +31,19 @@ def test_every_state_is_explained_under_its_label() -> None:
 def test_every_queue_has_a_worker_in_the_run_table() -> None:
     for queue in Queue:
         assert f"`wireroom worker {queue.value}`" in README
+
+
+def test_what_replaced_each_limitation_is_there() -> None:
+    section = README.split("## What replaced the limitations")[1].split("\n## ")[0]
+    modules = re.findall(r"^\| [^|`]+.*\| `(dashboard/[a-z_/]+\.py)` \|$", section, re.MULTILINE)
+    assert len(modules) == 7
+    for module in modules:
+        assert (Path(__file__).resolve().parent.parent / module).is_file(), module
+
+
+def test_every_tracking_strategy_is_named_with_its_setting() -> None:
+    [row] = re.findall(r"^\| `WIREROOM_EMAIL_TRACKING_STRATEGY` .*$", README, re.MULTILINE)
+    assert set(STRATEGIES) < set(re.findall(r"`(\w+)`", row))
 
 
 def test_every_email_service_is_there_with_all_its_settings() -> None:
