@@ -20,7 +20,7 @@ from dashboard.dispatch.models import Attempt, Dispatch
 from dashboard.dispatch.rendering import ContentMissing, render_sms
 from dashboard.dispatch.repair.round import Tally
 from dashboard.dispatch.reports import receive
-from dashboard.dispatch.states import Channel, NextStep, State, Trigger
+from dashboard.dispatch.states import Channel, Hold, NextStep, State, Trigger
 from dashboard.dispatch.transitions import Change, Locked, lock, move
 from dashboard.providers.base import Fetched, LookedUp, Sms
 from dashboard.settings import Settings
@@ -164,6 +164,7 @@ def _doubtful(session: AnySession, this: Poll) -> list[uuid.UUID]:
         .where(
             Dispatch.state == State.DELAYED,
             Dispatch.next_step == NextStep.LOOK_UP,
+            Dispatch.hold == Hold.NONE,
             Dispatch.due_at <= now,
             Dispatch.provider == this.provider.name,
         )

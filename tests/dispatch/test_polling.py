@@ -19,7 +19,7 @@ from dashboard.dispatch.models import Attempt, Dispatch
 from dashboard.dispatch.outcomes import Judge, Result
 from dashboard.dispatch.polling import Poll, poll
 from dashboard.dispatch.repair.round import Tally
-from dashboard.dispatch.states import Channel, NextStep, State
+from dashboard.dispatch.states import Channel, Hold, NextStep, State
 from dashboard.providers import registry
 from dashboard.providers.base import Key, Sms
 from dashboard.providers.sandbox_sms import account_of
@@ -237,6 +237,19 @@ def test_a_message_that_was_accepted_without_an_answer_is_found(
     found = session.get(Dispatch, row.id)
     assert found.state in (State.AWAITING, State.SUCCEEDED)
     assert session.scalars(select(Attempt)).one().provider_message_id.startswith("SM")
+
+
+def test_what_is_held_is_not_looked_up(
+    app: Flask, session: scoped_session[Session], settings: Settings, provider: TwilioProvider
+) -> None:
+    row = send(session, settings, provider, "+15005550040")
+    session.execute(update(Dispatch).values(hold=Hold.ROUTE))
+    _due_now(session)
+    assert run(session, settings, provider).found == 0
+    session.execute(update(Dispatch).values(hold=Hold.NONE))
+    _due_now(session)
+    assert run(session, settings, provider).found == 1
+    assert session.get(Dispatch, row.id).state in (State.AWAITING, State.SUCCEEDED)
 
 
 def _due_now(session: Session) -> None:
