@@ -16,6 +16,7 @@ from dashboard.access.passwords import PasswordRefused, check_new, hash_password
 from dashboard.access.permissions import Permission, Role
 from dashboard.access.scope import Access, access_of_command
 from dashboard.access.tokens import make_token
+from dashboard.commands.arguments import DAYS, NAME
 from dashboard.commands.database import command_session
 from dashboard.settings import load_settings
 
@@ -32,8 +33,10 @@ _USUAL = (
     Permission.RECIPIENT_REVEAL,
 )
 _role = click.Choice([role.value for role in Role])
-_source = click.option("--source", help=f"The source it is for.  [default: {_EVERYWHERE}]")
-_name = click.option("--name", default="", help="As pages show it.")
+_source = click.option(
+    "--source", type=NAME, help=f"The source it is for.  [default: {_EVERYWHERE}]"
+)
+_name = click.option("--name", type=NAME, default="", help="As pages show it.")
 _given_role = click.option("--role", type=_role, default=Role.VIEWER.value, show_default=True)
 _password = click.option(
     "--password-stdin", is_flag=True, help="Read the password from standard input."
@@ -144,8 +147,8 @@ def token() -> None:
 
 
 @token.command("add")
-@click.argument("source")
-@click.option("--name", default="", help="What uses it, as the activity names it.")
+@click.argument("source", type=NAME)
+@click.option("--name", type=NAME, default="", help="What uses it, as the activity names it.")
 @click.option(
     "--permission",
     "permissions",
@@ -153,7 +156,7 @@ def token() -> None:
     type=click.Choice([permission.value for permission in Permission]),
     help="Instead of the usual ones; may be given more than once.",
 )
-@click.option("--expires-days", type=click.FloatRange(min=0, min_open=True))
+@click.option("--expires-days", type=DAYS)
 def add_token(
     source: str, *, name: str, permissions: tuple[str, ...], expires_days: float | None
 ) -> None:

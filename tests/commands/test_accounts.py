@@ -16,6 +16,9 @@ from tests.access.house_fixtures import rows
 __all__ = ["rows"]
 
 PASSWORD = "correct horse battery"
+# What a shell makes of octets that are no UTF-8.
+BROKEN = "\udcff\udcfe"
+TOO_LONG = ("1e400", "1e300", "nan", "0", "-1", "soon")
 
 
 @pytest.fixture
@@ -131,3 +134,30 @@ def test_a_database_that_is_away_is_a_sentence(run, settings: Settings) -> None:
     assert result.exit_code == 1
     assert "wireroom doctor" in result.stderr
     assert "pw" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("token", "add", BROKEN),
+        ("token", "add", "two\nlines"),
+        ("token", "add", "x" * 5000),
+        ("token", "add", "site", "--name", BROKEN),
+        *(("token", "add", "site", "--expires-days", days) for days in TOO_LONG),
+        ("user", "add", "eve@example.com", "--name", BROKEN),
+        ("user", "add", "eve@example.com", "--source", BROKEN),
+        ("user", "invite", "eve@example.com", "--name", "\u202eevil"),
+        ("user", "grant", "eve@example.com", "viewer", "--source", BROKEN),
+    ],
+    ids=lambda arguments: ascii(arguments)[:60],
+)
+def test_a_broken_argument_ends_with_2_and_makes_nothing(  # type: ignore[no-untyped-def]
+    run, rows: Session, arguments: tuple[str, ...]
+) -> None:
+    result = run(*arguments, given=PASSWORD + "\n")
+
+    assert result.exit_code == 2, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert "Error: Invalid value for" in result.stderr
+    assert rows.scalars(select(ApiToken)).all() == []
+    assert rows.scalars(select(User)).all() == []
