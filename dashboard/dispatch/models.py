@@ -30,6 +30,14 @@ class Dispatch(Base):
             text("id DESC"),
             postgresql_where=text("state NOT IN ('succeeded', 'cancelled', 'sent')"),
         ),
+        # In a table of emails the few text messages would be looked for row by row.
+        Index("ix_dispatch_by_channel", "channel", text("created_at DESC"), text("id DESC")),
+        Index(
+            "ix_dispatch_cancelled",
+            text("created_at DESC"),
+            text("id DESC"),
+            postgresql_where=text("state = 'cancelled'"),
+        ),
         Index(
             "ix_dispatch_release",
             "due_at",

@@ -114,3 +114,28 @@ def test_the_text_search_goes_by_the_trigram_index(session: Db) -> None:
     )
     plan = "\n".join(session.scalars(text(query)))
     assert "ix_dispatch_search" in plan
+
+
+@pytest.mark.parametrize(
+    ("condition", "index"),
+    [
+        ("channel = 'sms'", "ix_dispatch_by_channel"),
+        ("state = 'cancelled'", "ix_dispatch_cancelled"),
+        ("state = 'errored'", "ix_dispatch_by_state"),
+        ("true", "ix_dispatch_newest"),
+    ],
+)
+def test_the_newest_of_each_filter_come_in_order_from_an_index(
+    session: scoped_session[Session], condition: str, index: str
+) -> None:
+    # Walking the others instead takes time with the size of the table, not of the page.
+    session.execute(text("SET LOCAL enable_seqscan = off"))
+    session.execute(text("SET LOCAL enable_sort = off"))
+    plan = session.scalars(
+        text(
+            f"EXPLAIN SELECT id FROM dispatch WHERE {condition}"  # noqa: S608  fixed texts
+            " ORDER BY created_at DESC, id DESC LIMIT 101"
+        )
+    ).all()
+
+    assert index in "\n".join(plan)
