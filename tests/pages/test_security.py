@@ -215,7 +215,7 @@ def test_over_https_cookies_belong_to_this_host_alone(
         ("POST", "/dispatches/{id}/cancel", "reason"),
         ("POST", "/dispatches/{id}/resend", "back"),
         ("POST", "/suppressions/{id}/lift", "reason"),
-        ("POST", "/preferences/theme", "next"),
+        ("POST", "/preferences/theme", "theme"),
         ("POST", "/room/act", "any\0name"),
         ("GET", "/dispatches", "stamp"),
     ],
