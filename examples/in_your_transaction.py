@@ -15,7 +15,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 import dashboard.dispatch.tables  # noqa: F401  Wireroom's models know each other
 from dashboard.dispatch.intake import add_email
-from dashboard.dispatch.requests import InvalidRequest
+from dashboard.dispatch.request.requests import InvalidRequest
 from dashboard.settings import current
 
 SOURCE = "conference-site"

@@ -1,7 +1,7 @@
 """The periodic task that applies reports which came too early or met a locked row."""
 
 from dashboard.database import db
-from dashboard.dispatch.reports import match_waiting
+from dashboard.dispatch.reports.applying import match_waiting
 from jobs.task import task_run
 
 

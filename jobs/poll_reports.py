@@ -3,7 +3,7 @@
 import time
 
 from dashboard.database import db
-from dashboard.dispatch.polling import Answering, Poll, poll
+from dashboard.dispatch.reports.polling import Answering, Poll, poll
 from dashboard.providers.registry import RouteInvalid, sms_route
 from dashboard.settings import current
 from jobs.task import task_run

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dashboard.database import db
-from dashboard.dispatch.attachments import AttachmentError
 from dashboard.dispatch.claims import Claim
-from dashboard.dispatch.files import files_of
+from dashboard.dispatch.files.attachments import AttachmentError
+from dashboard.dispatch.files.carried import files_of
 from dashboard.dispatch.outcomes import Result
 from dashboard.dispatch.rendering import ContentMissing, render
 from dashboard.dispatch.states import Failure

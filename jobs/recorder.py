@@ -12,9 +12,10 @@ from typing import TypeVar
 from sqlalchemy.exc import DBAPIError
 
 from dashboard.database import db
-from dashboard.dispatch import outcomes, reports, routes
+from dashboard.dispatch import outcomes, routes
 from dashboard.dispatch.facts import Evidence
 from dashboard.dispatch.outcomes import Judge, Result
+from dashboard.dispatch.reports import applying as reports
 from dashboard.dispatch.states import Channel, Trigger
 from dashboard.dispatch.transitions import Change, lock, move
 from dashboard.providers.base import Capabilities, OutcomeKind

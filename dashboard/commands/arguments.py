@@ -3,7 +3,7 @@
 import click
 from typing_extensions import override
 
-from dashboard.dispatch.fields import spoof_problem
+from dashboard.dispatch.request.fields import spoof_problem
 
 _LONGEST_NAME = 200
 MOST_DAYS = 3650

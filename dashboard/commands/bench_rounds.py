@@ -21,12 +21,12 @@ import dashboard.dispatch.tables  # noqa: F401  relationships need every model
 from dashboard import clock
 from dashboard.access.models import Source
 from dashboard.database import engine_options, new_id
-from dashboard.dispatch.accept import Ask, accept_all
 from dashboard.dispatch.intake import find_source, limits_of
 from dashboard.dispatch.models import Dispatch
-from dashboard.dispatch.rows import Asker
+from dashboard.dispatch.request.accept import Ask, accept_all
+from dashboard.dispatch.request.rows import Asker
+from dashboard.dispatch.request.validation import parse_request
 from dashboard.dispatch.states import State
-from dashboard.dispatch.validation import parse_request
 from dashboard.settings import Settings
 
 SOURCE = "bench"

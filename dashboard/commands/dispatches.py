@@ -20,12 +20,12 @@ from dashboard.access.scope import OutOfScope, access_of_command
 from dashboard.commands.database import command_session
 from dashboard.commands.story_text import story_lines
 from dashboard.database import new_id
-from dashboard.dispatch.accept import Ask, accept
 from dashboard.dispatch.intake import SourceUnknown, find_source, limits_of
-from dashboard.dispatch.requests import InvalidRequest, NewFile
-from dashboard.dispatch.rows import Asker
-from dashboard.dispatch.story import story_of
-from dashboard.dispatch.validation import parse_request
+from dashboard.dispatch.request.accept import Ask, accept
+from dashboard.dispatch.request.requests import InvalidRequest, NewFile
+from dashboard.dispatch.request.rows import Asker
+from dashboard.dispatch.request.validation import parse_request
+from dashboard.dispatch.story.story import story_of
 from dashboard.settings import SettingsInvalid, current
 
 OWN_SOURCE = "command-line"

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from dashboard.dispatch.models import Attempt, Dispatch, Transition
-from dashboard.dispatch.report_models import StoredReport
+from dashboard.dispatch.reports.models import StoredReport
 from dashboard.dispatch.states import LABELS, NextStep, State
-from dashboard.dispatch.story import Story, events
+from dashboard.dispatch.story.story import Story, events
 
 
 def story_lines(story: Story) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """add_email() and add_sms(): requests for messages, in the caller's own transaction.
 
-The API and the command line, which commit here, use `accept.py`. What a request may say is in
-`validation.py`, the rows in `rows.py`. Does not send: a worker does.
+The API and the command line, which commit here, use `request/accept.py`. What a request may say is
+in `request/validation.py`, the rows in `request/rows.py`. Does not send: a worker does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,10 +13,10 @@ from typing_extensions import Unpack
 from dashboard.access.models import Source
 from dashboard.database import AnySession
 from dashboard.dispatch.models import Dispatch
-from dashboard.dispatch.outbox import follow
-from dashboard.dispatch.request_files import missing_files, plan, store_files
-from dashboard.dispatch.rows import Asker, write_rows
-from dashboard.dispatch.validation import Limits, parse_request
+from dashboard.dispatch.request.outbox import follow
+from dashboard.dispatch.request.request_files import missing_files, plan, store_files
+from dashboard.dispatch.request.rows import Asker, write_rows
+from dashboard.dispatch.request.validation import Limits, parse_request
 from dashboard.settings import Settings, current
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from dashboard.database import AnySession
-from dashboard.dispatch.addresses import ascii_address
 from dashboard.dispatch.models import Dispatch, SmsContent
+from dashboard.dispatch.request.addresses import ascii_address
 from dashboard.dispatch.states import Channel
 from dashboard.providers.base import Email, File, Sms
 

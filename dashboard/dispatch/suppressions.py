@@ -18,9 +18,9 @@ from dashboard.access.models import Source
 from dashboard.access.permissions import Permission
 from dashboard.access.scope import Access, NotAllowed, OutOfScope, scope_filter
 from dashboard.database import AnySession, new_id
-from dashboard.dispatch.actions import ActionRefused
+from dashboard.dispatch.actions.press import ActionRefused
 from dashboard.dispatch.models import Dispatch, Suppression
-from dashboard.dispatch.report_models import StoredReport
+from dashboard.dispatch.reports.models import StoredReport
 from dashboard.dispatch.states import Channel
 from dashboard.providers.base import Event, Outcome, OutcomeKind
 from dashboard.providers.error_codes import advice_for

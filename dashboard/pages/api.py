@@ -12,20 +12,20 @@ from dashboard.access.permissions import Permission
 from dashboard.access.requires import public, requires
 from dashboard.access.scope import current_access
 from dashboard.database import db
-from dashboard.dispatch.accept import Answer, accept, accept_all
-from dashboard.dispatch.actions import Press
-from dashboard.dispatch.api_list import list_dispatches
-from dashboard.dispatch.cancel import cancel as cancel_dispatch
-from dashboard.dispatch.check import check as check_dispatch
-from dashboard.dispatch.check import rehearse_check
-from dashboard.dispatch.rehearsal import rehearse
-from dashboard.dispatch.reschedule import rehearse_reschedule
-from dashboard.dispatch.reschedule import reschedule as reschedule_dispatch
-from dashboard.dispatch.resend import resend as resend_dispatch
-from dashboard.dispatch.retry import retry as retry_dispatch
+from dashboard.dispatch.actions.cancel import cancel as cancel_dispatch
+from dashboard.dispatch.actions.check import check as check_dispatch
+from dashboard.dispatch.actions.check import rehearse_check
+from dashboard.dispatch.actions.press import Press
+from dashboard.dispatch.actions.rehearsal import rehearse
+from dashboard.dispatch.actions.reschedule import rehearse_reschedule
+from dashboard.dispatch.actions.reschedule import reschedule as reschedule_dispatch
+from dashboard.dispatch.actions.resend import resend as resend_dispatch
+from dashboard.dispatch.actions.retry import retry as retry_dispatch
+from dashboard.dispatch.lists.api_list import list_dispatches
+from dashboard.dispatch.request.accept import Answer, accept, accept_all
+from dashboard.dispatch.request.uploads import upload
 from dashboard.dispatch.states import Trigger
-from dashboard.dispatch.story import story_of
-from dashboard.dispatch.uploads import upload
+from dashboard.dispatch.story.story import story_of
 from dashboard.pages import api_problems
 from dashboard.pages.api_access import asker, sign_in
 from dashboard.pages.api_answers import (

@@ -7,7 +7,7 @@ from dashboard.access.permissions import Permission
 from dashboard.access.scope import SignInNeeded, access_of_token, current_access
 from dashboard.access.tokens import bearer, find_token
 from dashboard.database import db
-from dashboard.dispatch.rows import Asker
+from dashboard.dispatch.request.rows import Asker
 from dashboard.pages.api_problems import TokenRefused
 from dashboard.settings import current
 

@@ -7,12 +7,12 @@ from flask import url_for
 
 from dashboard.access.permissions import Permission
 from dashboard.access.scope import Access
-from dashboard.dispatch.accept import Answer
 from dashboard.dispatch.models import Attempt, Dispatch, Transition
-from dashboard.dispatch.report_models import StoredReport
-from dashboard.dispatch.requests import EmailRequest, Request
+from dashboard.dispatch.reports.models import StoredReport
+from dashboard.dispatch.request.accept import Answer
+from dashboard.dispatch.request.requests import EmailRequest, Request
 from dashboard.dispatch.states import State
-from dashboard.dispatch.story import Story, events
+from dashboard.dispatch.story.story import Story, events
 from dashboard.providers.sandbox_mail import CapturedSummary
 
 Json = dict[str, object]

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dashboard.dispatch.accept import Ask
-from dashboard.dispatch.requests import InvalidRequest
+from dashboard.dispatch.request.accept import Ask
+from dashboard.dispatch.request.requests import InvalidRequest
 from dashboard.pages.api_problems import body_of
 
 Result = Mapping[str, object]

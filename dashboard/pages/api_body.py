@@ -7,14 +7,14 @@ from datetime import datetime
 from flask import request
 from werkzeug.exceptions import UnsupportedMediaType
 
-from dashboard.dispatch.accept import Ask
-from dashboard.dispatch.fields import MISSING, Fields
-from dashboard.dispatch.file_fields import new_file
-from dashboard.dispatch.idempotency import body_hash, check_key
 from dashboard.dispatch.intake import limits_of
-from dashboard.dispatch.json_body import TEXT_OCTETS, parse_object
-from dashboard.dispatch.requests import InvalidRequest, NewFile, Problem
-from dashboard.dispatch.validation import parse_request, send_at
+from dashboard.dispatch.request.accept import Ask
+from dashboard.dispatch.request.fields import MISSING, Fields
+from dashboard.dispatch.request.file_fields import new_file
+from dashboard.dispatch.request.idempotency import body_hash, check_key
+from dashboard.dispatch.request.json_body import TEXT_OCTETS, parse_object
+from dashboard.dispatch.request.requests import InvalidRequest, NewFile, Problem
+from dashboard.dispatch.request.validation import parse_request, send_at
 from dashboard.settings import current
 
 MOST_MESSAGES = 1000

@@ -12,9 +12,9 @@ from flask import Blueprint, Response
 from werkzeug.exceptions import HTTPException
 
 from dashboard.access.scope import NotAllowed, OutOfScope, SignInNeeded
-from dashboard.dispatch.actions import ActionRefused, ConfirmationNeeded
-from dashboard.dispatch.idempotency import KeyReused
-from dashboard.dispatch.requests import InvalidRequest, Problem
+from dashboard.dispatch.actions.press import ActionRefused, ConfirmationNeeded
+from dashboard.dispatch.request.idempotency import KeyReused
+from dashboard.dispatch.request.requests import InvalidRequest, Problem
 
 logger = logging.getLogger("wireroom.api")
 

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from flask import request
 
-from dashboard.dispatch.api_list import Place, Wanted
-from dashboard.dispatch.fields import Fields
+from dashboard.dispatch.lists.api_list import Place, Wanted
+from dashboard.dispatch.request.fields import Fields
 from dashboard.dispatch.states import Channel, State
 
 KNOWN = frozenset(

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from dashboard.access.permissions import Permission
 from dashboard.access.scope import Access, current_access
 from dashboard.database import db
-from dashboard.dispatch.buttons import Button
-from dashboard.dispatch.check import can_check
+from dashboard.dispatch.actions.buttons import Button
+from dashboard.dispatch.actions.check import can_check
+from dashboard.dispatch.actions.situation import Situation, Surroundings, situation_of
 from dashboard.dispatch.models import Dispatch
-from dashboard.dispatch.overview import Overview, overview
-from dashboard.dispatch.overview import stamp as stamp_of
-from dashboard.dispatch.report_models import ReportOutcome
-from dashboard.dispatch.report_words import contradiction
-from dashboard.dispatch.sentence import Diagnosis, diagnose
-from dashboard.dispatch.situation import Situation, Surroundings, situation_of
+from dashboard.dispatch.reports.models import ReportOutcome
+from dashboard.dispatch.reports.words import contradiction
 from dashboard.dispatch.states import LABELS, Failure, State
-from dashboard.dispatch.timeline import Events, timeline
-from dashboard.dispatch.timeline_entries import Entry
-from dashboard.dispatch.wording import actor_name
+from dashboard.dispatch.story.overview import Overview, overview
+from dashboard.dispatch.story.overview import stamp as stamp_of
+from dashboard.dispatch.story.sentence import Diagnosis, diagnose
+from dashboard.dispatch.story.timeline import Events, timeline
+from dashboard.dispatch.story.timeline_entries import Entry
+from dashboard.dispatch.story.wording import actor_name
 from dashboard.pages.live import pace_of_detail
 from dashboard.pages.presentation import brief, exact
 from dashboard.pages.row import PERMISSIONS, recipient_for

@@ -16,11 +16,11 @@ from dashboard.access.permissions import Permission
 from dashboard.access.requires import public, requires
 from dashboard.access.scope import current_access
 from dashboard.database import database_now, db
+from dashboard.dispatch.lists.search import Finder, Page, Place, View
+from dashboard.dispatch.lists.search_text import as_id
 from dashboard.dispatch.models import Dispatch
-from dashboard.dispatch.overview import stamp
-from dashboard.dispatch.search import Finder, Page, Place, View
-from dashboard.dispatch.search_text import as_id
 from dashboard.dispatch.states import LABELS, Channel
+from dashboard.dispatch.story.overview import stamp
 from dashboard.pages import listing
 from dashboard.pages.detail import detail_of
 from dashboard.pages.live import is_htmx, pace_of_list

@@ -20,7 +20,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from dashboard.access.scope import NotAllowed, OutOfScope
 from dashboard.database import db
-from dashboard.dispatch.actions import ActionRefused
+from dashboard.dispatch.actions.press import ActionRefused
 from dashboard.pages.api_problems import problem
 
 logger = logging.getLogger("wireroom.web")

@@ -19,7 +19,7 @@ from cryptography.fernet import Fernet, InvalidToken
 from itsdangerous import BadSignature, URLSafeSerializer
 from werkzeug.exceptions import BadRequest
 
-from dashboard.dispatch.search import Filters, Place, View
+from dashboard.dispatch.lists.search import Filters, Place, View
 from dashboard.dispatch.states import LABELS, Channel, State
 from dashboard.settings import current
 

@@ -1,6 +1,6 @@
 """How values look on a page: times in the viewer's zone, sizes, labels.
 
-Holds no rule of the domain: what a state means is said by `dashboard.dispatch.sentence`.
+Holds no rule of the domain: what a state means is said by `dashboard.dispatch.story.sentence`.
 """
 
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from dashboard import clock
 from dashboard.dispatch.states import LABELS, State
-from dashboard.dispatch.wording import precise_duration
+from dashboard.dispatch.story.wording import precise_duration
 from dashboard.pages.assets import HTMX_CONFIG, asset, scripts
 from dashboard.pages.shell import shell
 from dashboard.settings import Settings

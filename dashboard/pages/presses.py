@@ -16,14 +16,14 @@ from dashboard.access.permissions import Permission
 from dashboard.access.requires import requires
 from dashboard.access.scope import current_access
 from dashboard.database import db
-from dashboard.dispatch.acknowledge import acknowledge
-from dashboard.dispatch.actions import ActionRefused, ConfirmationNeeded
-from dashboard.dispatch.buttons import Action
-from dashboard.dispatch.cancel import cancel
-from dashboard.dispatch.check import check
+from dashboard.dispatch.actions.acknowledge import acknowledge
+from dashboard.dispatch.actions.buttons import Action
+from dashboard.dispatch.actions.cancel import cancel
+from dashboard.dispatch.actions.check import check
+from dashboard.dispatch.actions.press import ActionRefused, ConfirmationNeeded
+from dashboard.dispatch.actions.resend import resend
+from dashboard.dispatch.actions.retry import retry
 from dashboard.dispatch.models import Dispatch
-from dashboard.dispatch.resend import resend
-from dashboard.dispatch.retry import retry
 from dashboard.dispatch.states import State
 from dashboard.pages import listing
 from dashboard.pages.detail import detail_of

@@ -21,8 +21,8 @@ from dashboard.access.permissions import Permission
 from dashboard.access.requires import requires
 from dashboard.access.scope import OutOfScope, current_access
 from dashboard.database import db
-from dashboard.dispatch.attachment_models import Attachment, DispatchAttachment
-from dashboard.dispatch.attachments import AttachmentError, read
+from dashboard.dispatch.files.attachments import AttachmentError, read
+from dashboard.dispatch.files.models import Attachment, DispatchAttachment
 from dashboard.dispatch.models import Dispatch
 from dashboard.settings import current
 

@@ -9,11 +9,11 @@ from dashboard.access.permissions import Permission
 from dashboard.access.requires import requires
 from dashboard.access.scope import Access, current_access
 from dashboard.database import db
-from dashboard.dispatch.rejections import refused_lately
-from dashboard.dispatch.report_board import Board, board, given_up_at
-from dashboard.dispatch.report_models import StoredReport
-from dashboard.dispatch.report_words import contradiction, said
-from dashboard.dispatch.wording import mask
+from dashboard.dispatch.reports.board import Board, board, given_up_at
+from dashboard.dispatch.reports.models import StoredReport
+from dashboard.dispatch.reports.rejections import refused_lately
+from dashboard.dispatch.reports.words import contradiction, said
+from dashboard.dispatch.story.wording import mask
 from dashboard.pages.row import recipient_for
 from dashboard.settings import current
 

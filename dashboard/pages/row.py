@@ -5,14 +5,14 @@ from datetime import datetime
 
 from dashboard.access.permissions import Permission
 from dashboard.access.scope import Access
-from dashboard.dispatch.buttons import Action, Button
-from dashboard.dispatch.check import can_check
+from dashboard.dispatch.actions.buttons import Action, Button
+from dashboard.dispatch.actions.check import can_check
+from dashboard.dispatch.actions.situation import Surroundings, situation_of
 from dashboard.dispatch.ladder import MAXIMUM_TRIES
 from dashboard.dispatch.models import Dispatch
-from dashboard.dispatch.sentence import diagnose
-from dashboard.dispatch.situation import Surroundings, situation_of
 from dashboard.dispatch.states import State
-from dashboard.dispatch.wording import mask
+from dashboard.dispatch.story.sentence import diagnose
+from dashboard.dispatch.story.wording import mask
 from dashboard.pages.presentation import brief
 
 PERMISSIONS = {

@@ -13,8 +13,8 @@ from dashboard.access.permissions import Permission
 from dashboard.access.scope import Access, current_access
 from dashboard.database import db
 from dashboard.dispatch.health import scheduler_now
+from dashboard.dispatch.lists.search import COUNT_LIMIT, count_attention
 from dashboard.dispatch.models import RoutePause
-from dashboard.dispatch.search import COUNT_LIMIT, count_attention
 from dashboard.settings import Settings, current
 
 # The pages of the rail: a page whose endpoint is not there is not shown.

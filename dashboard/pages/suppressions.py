@@ -10,10 +10,10 @@ from dashboard.access.permissions import Permission
 from dashboard.access.requires import requires
 from dashboard.access.scope import Access, current_access
 from dashboard.database import db
-from dashboard.dispatch.actions import ActionRefused
-from dashboard.dispatch.report_words import said
+from dashboard.dispatch.actions.press import ActionRefused
+from dashboard.dispatch.reports.words import said
+from dashboard.dispatch.story.wording import mask
 from dashboard.dispatch.suppressions import SHOWN, Suppressed, lift, listed
-from dashboard.dispatch.wording import mask
 
 blueprint = Blueprint("suppressions", __name__)
 

@@ -11,9 +11,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from dashboard.access.requires import public
 from dashboard.database import db
-from dashboard.dispatch.rejections import note_refused
-from dashboard.dispatch.reports import receive
-from dashboard.dispatch.webhook_routes import Reporter, reporter_for, sms_reporter
+from dashboard.dispatch.reports.applying import receive
+from dashboard.dispatch.reports.rejections import note_refused
+from dashboard.dispatch.reports.webhook_routes import Reporter, reporter_for, sms_reporter
 from dashboard.providers.base import (
     CredentialsWanted,
     RequestRefused,

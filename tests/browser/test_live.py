@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 from sqlalchemy.orm import Session, scoped_session
 
 from dashboard.access.scope import access_of_command
-from dashboard.dispatch.cancel import cancel
+from dashboard.dispatch.actions.cancel import cancel
 from dashboard.dispatch.models import Dispatch
 from dashboard.dispatch.states import Failure, State
 from tests.browser.conftest import Invite

@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session, scoped_session
 import dashboard.settings as current_settings
 from dashboard.access.models import Source
 from dashboard.cli import main
-from dashboard.dispatch.attachment_models import Attachment
-from dashboard.dispatch.files import files_of
+from dashboard.dispatch.files.carried import files_of
+from dashboard.dispatch.files.models import Attachment
 from dashboard.dispatch.models import Dispatch, EmailContent, SmsContent
 from dashboard.queueing.publish import waiting_jobs
 from dashboard.settings import Settings

@@ -19,17 +19,17 @@ from dashboard.access.permissions import Permission
 from dashboard.access.scope import Access
 from dashboard.database import Base, database_now, db
 from dashboard.dispatch import claims, publishing, routes
-from dashboard.dispatch.actions import ActionRefused
-from dashboard.dispatch.cancel import cancel
+from dashboard.dispatch.actions.cancel import cancel
+from dashboard.dispatch.actions.press import ActionRefused
+from dashboard.dispatch.actions.resend import resend
+from dashboard.dispatch.actions.retry import retry
 from dashboard.dispatch.claims import Claim, Taker
 from dashboard.dispatch.facts import Evidence
 from dashboard.dispatch.models import Attempt, Dispatch, RoutePause
 from dashboard.dispatch.outcomes import Result
 from dashboard.dispatch.repair.passes import reconcile
 from dashboard.dispatch.repair.round import Round
-from dashboard.dispatch.reports import match_waiting, receive
-from dashboard.dispatch.resend import resend
-from dashboard.dispatch.retry import retry
+from dashboard.dispatch.reports.applying import match_waiting, receive
 from dashboard.dispatch.states import Channel, State
 from dashboard.providers.base import Capabilities, Event, Outcome, OutcomeKind, Report
 from dashboard.queueing.connection import redis_connection

@@ -10,7 +10,7 @@ from dashboard.dispatch.claims import Claim, Taker
 from dashboard.dispatch.facts import Evidence
 from dashboard.dispatch.models import Attempt, Dispatch, Suppression
 from dashboard.dispatch.outcomes import Judge, Result
-from dashboard.dispatch.reports import receive
+from dashboard.dispatch.reports.applying import receive
 from dashboard.dispatch.states import Channel, Failure, State
 from dashboard.dispatch.suppressions import suppress
 from dashboard.providers.base import Capabilities, Event, Outcome, OutcomeKind, Report

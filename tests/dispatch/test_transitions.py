@@ -7,7 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from dashboard.database import database_now
-from dashboard.dispatch.clearing import clear_for_retry
+from dashboard.dispatch.actions.clearing import clear_for_retry
 from dashboard.dispatch.decisions import Verdict
 from dashboard.dispatch.facts import Evidence
 from dashboard.dispatch.models import Dispatch, Transition

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 import dashboard.settings as process
 from dashboard.dispatch.facts import Evidence
 from dashboard.dispatch.models import Dispatch
-from dashboard.dispatch.report_models import StoredReport
+from dashboard.dispatch.reports.models import StoredReport
 from dashboard.dispatch.states import State
 from dashboard.providers import registry
 from dashboard.providers.anymail_esps import ESPS

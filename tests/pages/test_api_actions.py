@@ -9,8 +9,8 @@ from flask.testing import FlaskClient
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session, scoped_session
 
-from dashboard.dispatch.attachment_models import Attachment
-from dashboard.dispatch.files import files_of
+from dashboard.dispatch.files.carried import files_of
+from dashboard.dispatch.files.models import Attachment
 from dashboard.dispatch.models import Dispatch, EmailContent
 from dashboard.dispatch.states import State
 from dashboard.settings import Settings

@@ -8,10 +8,10 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, scoped_session
 
 from dashboard.access.permissions import Role
-from dashboard.dispatch.attachment_models import Attachment, DispatchAttachment
 from dashboard.dispatch.facts import Evidence
+from dashboard.dispatch.files.models import Attachment, DispatchAttachment
 from dashboard.dispatch.models import Dispatch, Transition
-from dashboard.dispatch.report_models import ReportOutcome, StoredReport
+from dashboard.dispatch.reports.models import ReportOutcome, StoredReport
 from dashboard.dispatch.states import Channel, Failure, State
 from dashboard.providers.base import OutcomeKind
 from tests.factories import make_attempt, make_dispatch

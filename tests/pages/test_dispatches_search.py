@@ -8,8 +8,8 @@ from flask import Flask
 from sqlalchemy.orm import Session, scoped_session
 
 from dashboard.access.permissions import Role
-from dashboard.dispatch.addresses import parse_address, search_forms
 from dashboard.dispatch.models import Dispatch
+from dashboard.dispatch.request.addresses import parse_address, search_forms
 from dashboard.dispatch.states import Channel
 from tests.factories import make_attempt, make_dispatch
 from tests.pages.desk import Desk, sign_in
@@ -124,8 +124,8 @@ def test_two_letters_are_too_few_and_said(app: Flask, session: Db) -> None:
 
 
 def test_a_capped_search_says_so(app: Flask, session: Db, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dashboard.dispatch.search.FOUND_LIMIT", 3)
-    monkeypatch.setattr("dashboard.dispatch.search_text.FOUND_LIMIT", 3)
+    monkeypatch.setattr("dashboard.dispatch.lists.search.FOUND_LIMIT", 3)
+    monkeypatch.setattr("dashboard.dispatch.lists.search_text.FOUND_LIMIT", 3)
     desk = sign_in(app, session)
     for number in range(5):
         make(session, f"person-{number}@example.com")

@@ -15,7 +15,7 @@ from dashboard.access.permissions import Role
 from dashboard.access.requires import public
 from dashboard.access.scope import NotAllowed, OutOfScope
 from dashboard.app import create_app
-from dashboard.dispatch.actions import ActionRefused
+from dashboard.dispatch.actions.press import ActionRefused
 from dashboard.pages.errors import trouble_of
 from dashboard.settings import Settings, use
 from tests.factories import make_dispatch

@@ -13,9 +13,9 @@ from sqlalchemy.orm import Session, scoped_session
 from dashboard import clock
 from dashboard import settings as current_settings
 from dashboard.access.permissions import Role
-from dashboard.dispatch import rejections
 from dashboard.dispatch.models import Dispatch
-from dashboard.dispatch.report_models import ReportOutcome, StoredReport
+from dashboard.dispatch.reports import rejections
+from dashboard.dispatch.reports.models import ReportOutcome, StoredReport
 from dashboard.dispatch.states import State
 from dashboard.settings import Settings
 from tests.factories import make_attempt, make_dispatch, make_source

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session, scoped_session
 import dashboard.settings as process
 from dashboard.clock import now
 from dashboard.dispatch.models import Attempt, Dispatch
-from dashboard.dispatch.report_models import ReportOutcome
+from dashboard.dispatch.reports.models import ReportOutcome
 from dashboard.dispatch.states import State
 from dashboard.settings import Settings
 from jobs.sender import Sender

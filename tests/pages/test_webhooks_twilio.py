@@ -20,7 +20,7 @@ from werkzeug.test import TestResponse
 import dashboard.settings as process
 from dashboard.dispatch.facts import Evidence
 from dashboard.dispatch.models import Dispatch, Transition
-from dashboard.dispatch.report_models import ReportOutcome, StoredReport
+from dashboard.dispatch.reports.models import ReportOutcome, StoredReport
 from dashboard.dispatch.states import Channel, State
 from dashboard.providers import registry
 from dashboard.settings import Settings

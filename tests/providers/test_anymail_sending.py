@@ -414,7 +414,8 @@ def test_an_sms_is_refused(monkeypatch: pytest.MonkeyPatch, settings: Settings) 
 
 def test_neither_django_nor_anymail_is_loaded_before_a_route_needs_it() -> None:
     program = (
-        "import sys; import dashboard.providers.registry, dashboard.dispatch.webhook_routes as w;"
+        "import sys; import dashboard.providers.registry;"
+        "import dashboard.dispatch.reports.webhook_routes as w;"
         "from dashboard.settings import load_settings;"
         "assert w.reporter_for('nonsense', load_settings(_env_file=None, secret_key='x')) is None;"
         "assert w.reporter_for('postmark', load_settings(_env_file=None, secret_key='x')) is None;"

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import and_, or_
 
 from dashboard.database import AnySession, database_now
-from dashboard.dispatch.clearing import clear_for_retry
+from dashboard.dispatch.actions.clearing import clear_for_retry
 from dashboard.dispatch.models import Dispatch
 from dashboard.dispatch.repair.lost import repair_sending
 from dashboard.dispatch.repair.round import ACTOR, Round, Tally, apply, candidates

@@ -1,0 +1,1 @@
+"""What a person can press: which buttons there are, and what each does."""

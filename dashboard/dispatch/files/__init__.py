@@ -1,0 +1,1 @@
+"""Files that messages carry: stored, loaded, checked."""

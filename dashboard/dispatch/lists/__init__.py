@@ -1,0 +1,1 @@
+"""Finding dispatches: filters, text search, pages."""

@@ -1,0 +1,1 @@
+"""What providers say later: stored, matched, applied, asked for, shown."""

@@ -1,0 +1,1 @@
+"""Requests for messages: read, judged, stored."""

@@ -1,0 +1,1 @@
+"""What became of a dispatch, told: its sentence, its timeline, its page."""
