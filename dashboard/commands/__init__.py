@@ -13,6 +13,7 @@ COMMANDS = {
     "send-email": "dashboard.commands.dispatches:send_email",
     "send-sms": "dashboard.commands.dispatches:send_sms",
     "demo": "dashboard.commands.demo:demo",
+    "reconcile": "dashboard.commands.repairs:reconcile",
     "show": "dashboard.commands.dispatches:show",
     "user": "dashboard.commands.accounts:user",
     "token": "dashboard.commands.accounts:token",

@@ -65,6 +65,7 @@ class Dispatch(Base):
         Index("ix_dispatch_target", "target_type", "target_id", text("created_at DESC")),
         Index("ix_dispatch_recipient", "recipient_normalised", text("created_at DESC")),
         Index("ix_dispatch_provider_message", "provider_message_id"),
+        Index("ix_dispatch_copies", "copy_of_id", postgresql_where=text("copy_of_id IS NOT NULL")),
         Index("ix_dispatch_source", "source_id", text("created_at DESC"), text("id DESC")),
         Index("ix_dispatch_labels", "labels", postgresql_using="gin"),
         Index(

@@ -27,3 +27,5 @@ class JobPath(StrEnum):
     RECONCILE = "jobs.reconcile.run"
     POLL_REPORTS = "jobs.poll_reports.run"
     MATCH_REPORTS = "jobs.match_reports.run"
+    PRUNE = "jobs.prune.run"
+    PRUNE_FILES = "jobs.prune.run_files"

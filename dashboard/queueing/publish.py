@@ -53,6 +53,21 @@ def publish(queue: str, dispatch_ids: Sequence[UUID], settings: Settings | None 
         raise PublishFailed(f"{type(error).__name__}: {error}") from error
 
 
+def publish_task(path: JobPath, queue: str, settings: Settings | None = None) -> None:
+    """Put one more run of a periodic task on its queue, besides those of the timetable.
+
+    Raises:
+        PublishFailed: when Redis refuses, hangs or is full.
+    """
+    rq_queue = RQQueue(queue, connection=redis_connection(settings or current()))
+    try:
+        rq_queue.enqueue(
+            path.value, job_timeout=-1, result_ttl=RESULT_SECONDS, failure_ttl=FAILURE_SECONDS
+        )
+    except (RedisError, OSError) as error:
+        raise PublishFailed(f"{type(error).__name__}: {error}") from error
+
+
 def waiting_jobs(queue: str, settings: Settings | None = None) -> int | None:
     """Return how many jobs wait on a queue, or None when Redis does not answer."""
     try:

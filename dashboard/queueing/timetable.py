@@ -110,4 +110,32 @@ def timetable(settings: Settings) -> tuple[Task, ...]:
             timeout_seconds=60,
             description="Finds and repairs stalled, overdue and doubtful dispatches.",
         ),
+        *_cleanups(settings),
     )
+
+
+def _cleanups(settings: Settings) -> tuple[Task, ...]:
+    return (
+        Task(
+            name="prune",
+            job=JobPath.PRUNE,
+            queue=Queue.MAINTENANCE,
+            at=time(3, 10),
+            timeout_seconds=60,
+            description="Deletes bodies, dispatches and records that are kept no longer.",
+        ),
+        Task(
+            name="prune_files",
+            job=JobPath.PRUNE_FILES,
+            queue=Queue.MAINTENANCE,
+            interval_seconds=_files_seconds(settings),
+            timeout_seconds=60,
+            description="Deletes files that every dispatch which carries them is done with.",
+        ),
+    )
+
+
+def _files_seconds(settings: Settings) -> float:
+    """Return how often files are cleaned up: hourly, or each minute where they go sooner."""
+    age = settings.attachment_max_age_seconds
+    return 3600 if age is None or age >= 3600 else 60

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import time as clock_time
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,15 @@ def test_the_process_declares_the_timetable_and_ends_on_sigterm(settings, tmp_pa
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.mark.parametrize(("age", "every"), [(None, 3600), (86400, 3600), (0, 60), (600, 60)])
+def test_files_are_cleaned_up_as_often_as_their_age_asks(settings, age, every):
+    own = settings.model_copy(update={"attachment_max_age_seconds": age})
+    (line,) = [task for task in timetable(own) if task.name == "prune_files"]
+    assert line.interval_seconds == every
+
+
+def test_records_are_pruned_at_ten_past_three_utc(settings):
+    (line,) = [task for task in timetable(settings) if task.name == "prune"]
+    assert (line.at, line.queue) == (clock_time(3, 10), "maintenance")

@@ -6,17 +6,20 @@ decided elsewhere. A root such as `s3://bucket/folder` is reached through fsspec
 
 import hashlib
 import importlib
+import logging
 import os
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, BinaryIO
 
 from dashboard.dispatch.files.models import Attachment
 from dashboard.settings import Settings
+
+logger = logging.getLogger("wireroom.files")
 
 _KEY = re.compile(r"[0-9a-f]{32}")
 _CHUNK = 1024 * 1024
@@ -68,12 +71,25 @@ def store(content: bytes, settings: Settings) -> str:
 
 def remove(key: str, settings: Settings) -> None:
     """Delete a stored file, if it is there; one that cannot be deleted is left for the cleanup."""
-    with suppress(OSError):
+    delete_stored(key, settings)
+
+
+def delete_stored(key: str, settings: Settings) -> bool:
+    """Delete a stored file and return whether it is gone; one that was not there is."""
+    if not _KEY.fullmatch(key):
+        return True
+    try:
         if _is_remote(settings):
             filesystem, path = _filesystem(key, settings)
             filesystem.rm(path)
         else:
             _path(key, settings).unlink(missing_ok=True)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        logger.warning("stored file not deleted", extra={"storage_key": key})
+        return False
+    return True
 
 
 def sha256_of(content: bytes) -> str:
